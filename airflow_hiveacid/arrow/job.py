@@ -29,19 +29,24 @@ log = logging.getLogger("hiveacid")
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
     """Run a job's statements in this process, as one transaction; see `Run.result`."""
+    return run_statements(job, planned_job(job), limits)
+
+
+def planned_job(job: WritingJob) -> list[ArrowStatement]:
+    """Return a job's statements, checked against their tables, before a transaction exists."""
     specs = simple.simple_specs(job.spec.job)
     changes: list[ArrowStatement] = []
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
             statement = simple.simple_statement(spec, _table(job, spec))
             changes.append(planned(kind_of(spec), statement, job.client))
-    return run_statements(job, changes, limits)
+    return changes
 
 
 def run_statements(
     job: WritingJob, changes: Sequence[ArrowStatement], limits: Limits = DEFAULT_LIMITS
 ) -> JobResult:
-    """Run planned statements in this process, as one transaction; see `run_in_process`."""
+    """Run planned statements in this process, as one transaction; see `Run.result`."""
     check_order([change.step for change in changes])
     one = changes[0]
     not_kept = (

@@ -8,7 +8,6 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
@@ -65,8 +64,6 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
 class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
     """Change rows in the task's own process, if the change is simple enough, or with Spark."""
 
-    usual_engine = Engine.SPARK
-
     @declaration
     def __init__(
         self,
@@ -78,10 +75,13 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
 
     def done_on_worker(self, client: MetastorePort, job: JobSpec) -> JobResult:
         """Run the job's statements in this process."""
+        from airflow_hiveacid.plan.statements.simple import simple_specs  # noqa: PLC0415 - for tasks only
+
+        simple_specs(job.job)  # a job that needs Spark for any table loads no Arrow, asks no server
         from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
 
         let_pandas_wait()
-        from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.arrow.job import planned_job, run_statements  # noqa: PLC0415 - needs Arrow
         from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
         from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
         from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
@@ -93,14 +93,14 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
             if step in _ABORTABLE_STEPS:
                 self.check_alive(step)
 
+        # A driver reads the spec from JSON, so both engines see the same values.
+        spec = JobSpec.parse(job.dump())
+        work = WritingJob(spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step))
+        changes = planned_job(work)
         for finding in preflight(client):
             self.log.warning("%s", finding)
         self._spec = job  # a kill of the task aborts the transactions of this attempt
-        # A driver reads the spec from JSON, so both engines see the same values.
-        spec = JobSpec.parse(job.dump())
-        result = run_in_process(
-            WritingJob(spec=spec, client=client, terms=JobTerms.of(spec, on_step=on_step))
-        )
+        result = run_statements(work, changes)
         return dataclasses.replace(result, phases=steps.phases)
 
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial as bind
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from airflow.sdk import Context
 
@@ -25,12 +25,13 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.spark_app import SPARK_CONNECTION, HiveAcidSparkOperator
+from airflow_hiveacid.operators.submission.spark_target import has_connection
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
-# If the worker fails with one of these errors, a driver may still succeed, because the driver may
-# have other settings for the store.
+# If the worker fails with one of these errors, a driver may still succeed: the job needs Spark, or
+# the driver may have other settings for the store.
 _LEFT_TO_DRIVER: Final = (
     errors.ConfigurationError,
     errors.PartitionsFailedError,
@@ -53,12 +54,10 @@ class EngineOperator(HiveAcidSparkOperator):
             in cluster deploy mode, with a login for Spark, or with `env_vars`. The same applies if
             the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`, or if the
             option `check_before_submit` is False, or if the worker cannot read or change the
-            table's files. By default, the connection's `engine` applies. If that is not set either,
-            it is `auto` for compactions and cleanings, and `spark` for changes of rows
-            (docs/how-to/change-rows-without-spark.md says which changes the worker can run).
+            table's files. By default, the connection's `engine` applies, which is `auto` unless
+            set (docs/how-to/change-rows-without-spark.md says which changes the worker can run).
     """
 
-    usual_engine: ClassVar[Engine] = Engine.AUTO
     engine: str | None
 
     @declaration
@@ -86,21 +85,7 @@ class EngineOperator(HiveAcidSparkOperator):
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
-        result = self.result_now(spec)
-        engine = self.chosen_engine or hook.settings.engine or self.usual_engine
-        why_spark = self._why_spark(engine) if result is None else ""
-        if why_spark:
-            self.log.info("a Spark driver does this job, because %s", why_spark)
-        elif result is None and engine is not Engine.SPARK:
-            try:
-                with self._with_advice(), hook.metastore() as client:
-                    result = self.done_on_worker(client, spec)
-            except _LEFT_TO_DRIVER as error:
-                if engine is Engine.WORKER or self._is_killed:
-                    raise
-                is_usual = isinstance(error, errors.SparkNeededError)
-                say = self.log.info if is_usual else self.log.warning
-                say("the worker cannot do this job, so a Spark driver does it: %s", error)
+        result = self.result_now(spec) or self._result_on_worker(hook, spec)
         if result is None:
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
@@ -122,24 +107,48 @@ class EngineOperator(HiveAcidSparkOperator):
         """
         raise NotImplementedError
 
+    def _result_on_worker(self, hook: HiveAcidHook, job: JobSpec) -> JobResult | None:
+        """Return the job's result, or None, with the reason in the log, if a driver must do it."""
+        engine = self.chosen_engine or hook.settings.engine
+        why_spark = self._why_spark() if engine is Engine.AUTO else ""
+        if not why_spark and engine is not Engine.SPARK:
+            try:
+                with self._with_advice(), hook.metastore() as client:
+                    return self.done_on_worker(client, job)
+            except _LEFT_TO_DRIVER as error:
+                if engine is Engine.WORKER or self._is_killed:
+                    raise
+                if not isinstance(error, errors.SparkNeededError):
+                    self.log.warning(
+                        "the worker cannot do this job, so a Spark driver does it: %s", error
+                    )
+                    return None
+                why_spark = ", ".join([error.reason, *getattr(error, "__notes__", ())])
+        if why_spark:
+            self.log.info("a Spark driver does this job, because %s", why_spark)
+        return None
+
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
         if self._is_killed:
             raise errors.TaskKilledError
 
-    def _why_spark(self, engine: Engine) -> str:
-        """Return why a driver must do a job whose engine is `auto`, as a clause; else nothing."""
+    def _why_spark(self) -> str:
+        """Return why a driver must do a job, whatever the job is, as a clause; else nothing."""
         from airflow_hiveacid.operators.submission.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
 
-        if engine is not Engine.AUTO:
-            return ""  # the user chose
         if not may_ask_metastore():
             return "the option check_before_submit is False"
         if may_change_store(self._arguments()):
             return "it has settings for stores in conf or properties_file"
-        if may_change_user(self._arguments(), self._resolve_target()):
+        target = self._resolve_target() if self._has_spark() else None
+        if may_change_user(self._arguments(), target):
             return "the driver may run as a different user"
         return ""
+
+    def _has_spark(self) -> bool:
+        """Return False if Airflow lacks the default connection, so that no driver can run."""
+        return self.spark_conn_id != SPARK_CONNECTION or has_connection(SPARK_CONNECTION)
 
     @contextmanager
     def _with_advice(self) -> Iterator[None]:

@@ -1,17 +1,24 @@
-"""A row change on the worker or with Spark, as `engine` chooses."""
+"""A row change on the worker or with Spark, as `engine` or, by default, the change says."""
 
 from __future__ import annotations
 
+import logging
+import re
+from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
+from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
+from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError, TaskKilledError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
@@ -24,24 +31,16 @@ from airflow_hiveacid.operators import (
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_support import run_task
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
+from tests.support.airflow_support import Connections, FakeSpark, TaskLog, run_task
 
 pytestmark = pytest.mark.usefixtures("spark")
 _REF = TableRef("d", "t")
 
 
 @pytest.fixture(autouse=True)
-def client(
-    connections: Connections,  # noqa: ARG001 - the connections of every task
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> FakeClient:
-    """A metastore with an empty table, which the hook uses."""
+def client(connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
+    """A metastore with an empty table, which the hook uses; no connection has an engine."""
+    connections.metastore(engine=None)
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
@@ -97,9 +96,117 @@ def test_the_worker_reads_values_from_json_as_a_driver_does() -> None:
     assert run_task(delete)["rows"]["deleted"] == 1
 
 
-def test_spark_runs_statements_by_default(spark: FakeSpark) -> None:
-    run_task(_insert((1, "a")))
+def test_the_worker_runs_simple_statements_by_default(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
+    assert run_task(_insert((1, "a")))["rows"]["inserted"] == 1
+    assert spark.calls == []
+    assert log.lines[0] == "the worker did this job without Spark"
+
+
+def _merge_table(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+    clauses = [{"when": "matched", "action": "delete"}]
+    arguments = {"table": "d.t", "source": {"table": "d.t"}, "keys": ["id"], "clauses": clauses}
+    return HiveAcidMergeOperator(task_id="merge", **arguments, **given)
+
+
+def _delete(**given: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(task_id="delete", **{"table": "d.t", "where": "id = 1", **given})
+
+
+def _both(**given: Any) -> HiveAcidTransactionOperator:  # noqa: ANN401
+    statements = ["DELETE FROM d.t WHERE id = 1", "DELETE FROM d.t WHERE upper(name) = 'A'"]
+    return HiveAcidTransactionOperator(task_id="both", statements=statements, **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "why"),
+    [
+        (_merge_table, {}, "its rows are not values, but files, tables or a query"),
+        (
+            partial(_insert, (1, "a")),
+            {"mode": "overwrite"},
+            "INSERT OVERWRITE is not done in one process yet",
+        ),
+        (_delete, {"where": "upper(name) = 'A'"}, "'(' after upper is not a comparison"),
+        (_both, {}, "'(' after upper is not a comparison, in statement 2 of the transaction"),
+        (_delete, {"env_vars": {"A": "b"}}, "the driver may run as a different user"),
+        (_delete, {"proxy_user": "etl"}, "the driver may run as a different user"),
+        (
+            _delete,
+            {"conf": {"spark.hadoop.fs.s3a.endpoint": "x"}},
+            "it has settings for stores in conf or properties_file",
+        ),
+    ],
+)
+def test_a_default_task_whose_job_needs_spark_logs_why_and_otherwise_what_spark_logs(
+    make: Callable[..., BaseOperator],
+    given: dict[str, Any],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def lines(**more: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            log = TaskLog.of_tasks(patch)
+            result = run_task(make(**given, **more))
+        assert result["status"] == "committed"
+        own = [re.sub(r"Spark-Submit cmd: .*|\b\d+\.\d+\b", "...", line) for line in log.lines]
+        return own, caplog.messages
+
+    by_default, others = lines()
+    with_spark, others_with_spark = lines(engine="spark")
+    assert by_default == [f"a Spark driver does this job, because {why}", *with_spark]
+    assert others == others_with_spark
+
+
+def test_a_default_task_with_too_many_rows_leaves_them_to_spark_and_nothing_behind(
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
+    source = {"columns": ["id"], "values": [[number] for number in range(100_001)]}
+    run_task(HiveAcidInsertOperator(task_id="insert", table="d.t", source=source))
     assert len(spark.calls) == 1
+    assert log.lines[0] == (
+        "a Spark driver does this job, because it changes more than 100000 rows"
+    )
+    assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
+    assert client.show_locks() == ()
+    assert [file for file in (tmp_path / "t").rglob("*") if file.is_file()] == []
+
+
+def test_without_a_spark_connection_the_worker_runs_what_it_can(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.remove("spark_default")
+    assert run_task(_insert((1, "a")))["status"] == "committed"
+    for task in (_merge_table(), _delete(env_vars={"A": "b"}), _delete(engine="spark")):
+        with pytest.raises(ConfigurationError, match="there is no connection 'spark_default'"):
+            run_task(task)
+    with pytest.raises(ConfigurationError, match="there is no connection 'cluster'"):
+        run_task(_delete(spark_conn_id="cluster"))
+    assert spark.calls == []
+
+
+def test_a_killed_task_changes_nothing_on_the_worker(
+    spark: FakeSpark, client: FakeClient, aborted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, lock = _insert((1, "a")), client.lock
+
+    def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        task.on_kill()
+        return lock(*given, **more)
+
+    monkeypatch.setattr(client, "lock", killed)
+    with pytest.raises(TaskKilledError):
+        run_task(task)
+    assert len(aborted) == 1
+    assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
+    assert spark.calls == []
 
 
 def test_statements_of_sql_run_on_the_worker(spark: FakeSpark) -> None:
@@ -123,10 +230,14 @@ def test_several_statements_of_a_transaction_run_on_the_worker(spark: FakeSpark)
 def test_the_connection_chooses_the_engine_of_tasks_that_choose_none(
     connections: Connections, spark: FakeSpark
 ) -> None:
-    connections.metastore(engine="auto")
+    connections.metastore(engine="spark")
     run_task(_insert((1, "a")))
-    assert spark.calls == []
-    run_task(_insert((1, "a"), number=2, engine="spark"))
+    assert len(spark.calls) == 1
+    run_task(_insert((1, "a"), number=2, engine="auto"))
+    assert len(spark.calls) == 1
+    connections.metastore(engine="worker")
+    with pytest.raises(SparkNeededError):
+        run_task(_merge_table())
     assert len(spark.calls) == 1
 
 

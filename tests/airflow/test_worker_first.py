@@ -78,12 +78,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def client(
-    connections: Connections,  # noqa: ARG001 - the connections of every task
-    monkeypatch: pytest.MonkeyPatch,
-    root: Path,
-) -> FakeClient:
-    """A metastore with a table of two deltas, which the hook uses."""
+def client(connections: Connections, monkeypatch: pytest.MonkeyPatch, root: Path) -> FakeClient:
+    """A metastore with a table of two deltas, which the hook uses; no connection has an engine."""
+    connections.metastore(engine=None)
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
