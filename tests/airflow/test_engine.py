@@ -107,8 +107,10 @@ def test_the_worker_runs_simple_statements_by_default(
 
 def _merge_table(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
     clauses = [{"when": "matched", "action": "delete"}]
-    arguments = {"table": "d.t", "source": {"table": "d.t"}, "keys": ["id"], "clauses": clauses}
-    return HiveAcidMergeOperator(task_id="merge", **arguments, **given)
+    source = {"table": "d.t"}
+    return HiveAcidMergeOperator(
+        task_id="merge", table="d.t", source=source, keys=["id"], clauses=clauses, **given
+    )
 
 
 def _delete(**given: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
