@@ -183,7 +183,6 @@ def _connection_type() -> dict[str, Any]:
                     "Where jobs run if the task does not say it. auto: in the task's own process"
                     " what needs no Spark. worker: there or not at all. spark: in a Spark driver",
                     *("auto", "worker", "spark"),
-                    has_default=False,
                 ),
                 allow_unsafe_expressions=_truth(
                     "Allow unsafe expressions",
@@ -226,14 +225,9 @@ def _section(title: str, **fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _text(label: str, description: str, *choices: str, has_default: bool = True) -> dict[str, Any]:
-    """Return a field with text or, if there are choices, with one of them.
-
-    The first choice is the default, if the field has one.
-    """
-    chosen: dict[str, Any] = {"enum": [*choices]} if choices else {}
-    if choices and has_default:
-        chosen["default"] = choices[0]
+def _text(label: str, description: str, *choices: str) -> dict[str, Any]:
+    """Return a field with text or, if there are choices, with one of them: by default the first."""
+    chosen: dict[str, Any] = {"enum": [*choices], "default": choices[0]} if choices else {}
     # If a field's type does not allow null, Airflow's form requires the field and shows a star.
     schema = {"type": ["string", "null"], **chosen}
     return {"label": label, "description": description, "schema": schema}

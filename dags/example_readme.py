@@ -29,7 +29,6 @@ with DAG(
             {"when": "matched", "action": "update"},
             {"when": "not_matched", "action": "insert"},
         ],
-        engine="auto",  # few rows: in this task; many: in Spark
         outlets=[hive_asset("demo.customers")],
     )
     create >> merge

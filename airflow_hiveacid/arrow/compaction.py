@@ -11,56 +11,73 @@ from typing import Final, TypeVar
 
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.maintenance.compaction_planner import TablesPlan
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
     compact_bucket,
 )
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compacted_plain
-from airflow_hiveacid.writing.compact_tables import compact_tables
+from airflow_hiveacid.writing.compact_tables import compact_tables, planned_tables
 from airflow_hiveacid.writing.compaction import CompactionEngine
 from airflow_hiveacid.writing.job import WritingJob
 
 _W = TypeVar("_W")
 _R = TypeVar("_R")
 
-_REMEDY: Final = "Use engine='auto' or 'spark', or compact fewer partitions in one task"
+_REMEDY: Final = "Use engine='auto' or 'spark', or compact less in one task: set max_bytes"
+# Each bucket of a merge keeps batches of all its files in memory.
+_AT_ONCE: Final = min(CORES, 4)
 
 
 def compact_in_process(
     job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = _REMEDY
 ) -> JobResult:
-    """Run a compaction job in threads of this process.
+    """Run a compaction job in threads of this process; see `prepared_compaction`."""
+    return prepared_compaction(job, most_bytes, remedy)()
+
+
+def prepared_compaction(
+    job: WritingJob,
+    most_bytes: int = DEFAULT_LIMITS.file_bytes,
+    remedy: str = _REMEDY,
+    excused: tuple[type[HiveAcidError], ...] = (),
+) -> Callable[[], JobResult]:
+    """Plan a compaction job, and return the function that runs it in threads of this process.
+
+    Failures of the kinds `excused` do not pause a partition, because another engine tries next.
 
     Raises SparkNeededError, with the remedy, before anything is changed, if the partitions that are
-    due have more bytes to read in all.
+    due have more than `most_bytes` to read in all.
     """
+    plan = planned_tables(job)
+    size = sum(outcome.bytes_in for _, outcome in plan.due)
+    if size > most_bytes and not plan.spec.plan_only:
+        raise SparkNeededError(
+            reason=f"the compaction reads {size} bytes, more than {most_bytes}",
+            limit="file_bytes",
+            table=job.spec.job.target,
+            remedy=remedy,
+        )
 
-    def check(plan: TablesPlan) -> None:
-        size = sum(outcome.bytes_in for _, outcome in plan.due)
-        if size > most_bytes:
-            raise SparkNeededError(
-                reason=f"the compaction reads {size} bytes, more than {most_bytes}",
-                limit="file_bytes",
-                table=job.spec.job.target,
-                remedy=remedy,
-            )
+    def run() -> JobResult:
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return compact_tables(job, ProcessCompactions(threads, excused), plan)
 
-    with ThreadPoolExecutor(CORES) as threads:
-        return compact_tables(job, ProcessCompactions(threads), check)
+    return run
 
 
 class ProcessCompactions(CompactionEngine):
-    """The tasks of compactions in threads of this process, as many as it has cores.
+    """The tasks of compactions in threads of this process, at most one for each core.
 
     A task is not interrupted: a compaction that has lost its transaction ends before it publishes.
     """
 
-    def __init__(self, threads: ThreadPoolExecutor) -> None:
-        self._threads = threads
+    def __init__(
+        self, threads: ThreadPoolExecutor, excused: tuple[type[HiveAcidError], ...] = ()
+    ) -> None:
+        self._threads, self._excused = threads, excused
 
     @property
     def job_id(self) -> str:
@@ -69,13 +86,12 @@ class ProcessCompactions(CompactionEngine):
 
     @property
     def at_once(self) -> int:
-        """The number of cores."""
-        return CORES
+        """The number of threads."""
+        return _AT_ONCE
 
-    @property
-    def is_stopped(self) -> bool:
-        """False, because the tasks end with the process."""
-        return False
+    def excuses(self, error: HiveAcidError) -> bool:
+        """Return True if another engine tries next."""
+        return isinstance(error, self._excused)
 
     def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:  # noqa: ARG002 - of the base class
         """Run a block; its tasks are not cancelled."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
@@ -33,21 +33,26 @@ log = logging.getLogger("hiveacid")
 
 def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
     """Run a job's statements or restore in this process, as one transaction; see `Run.result`."""
+    return prepared_job(job, limits)()
+
+
+def prepared_job(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> Callable[[], JobResult]:
+    """Check a job's statements against their tables; return the function that runs the job."""
     if isinstance(job.spec.job, RestoreSpec):
-        return restore(job, limits, lambda change: run_statements(job, [change], limits))
+        return partial(restore, job, limits, lambda one: run_statements(job, [one], limits))
     specs = simple.simple_specs(job.spec.job)
     changes: list[ArrowStatement] = []
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
             statement = simple.simple_statement(spec, _table(job, spec))
             changes.append(planned(kind_of(spec), statement, job.client, limits))
-    return run_statements(job, changes, limits)
+    return partial(run_statements, job, changes, limits)
 
 
 def run_statements(
     job: WritingJob, changes: Sequence[ArrowStatement], limits: Limits = DEFAULT_LIMITS
 ) -> JobResult:
-    """Run planned statements in this process, as one transaction; see `run_in_process`."""
+    """Run planned statements in this process, as one transaction; see `Run.result`."""
     check_order([change.step for change in changes])
     one = changes[0]
     not_kept = (

@@ -88,8 +88,8 @@ class MetastoreSettings:
 
     `result_dir` is a URI, or None if all drivers run on the Airflow worker. `conflict_policy`
     applies if neither the job nor its table sets a conflict policy. `engine` applies if the task
-    chooses none; None means that the kind of job decides. `allow_unsafe_expressions` allows SQL to
-    call Java code and to read the driver's files.
+    chooses none. `allow_unsafe_expressions` allows SQL to call Java code and to read the driver's
+    files.
     """
 
     conn_id: str
@@ -97,7 +97,7 @@ class MetastoreSettings:
     lock_timeout_s: float = LOCK_TIMEOUT_S
     result_dir: str | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
-    engine: Engine | None = None
+    engine: Engine = Engine.AUTO
     allow_unsafe_expressions: bool = False
 
 
@@ -151,7 +151,7 @@ def parse_settings(connection: ConnectionFields) -> MetastoreSettings:
         lock_timeout_s=extras.seconds("lock_timeout_s", default=LOCK_TIMEOUT_S, may_be_zero=True),
         result_dir=extras.text("result_dir"),
         conflict_policy=extras.choice("conflict_policy", ConflictPolicy.HIVE),
-        engine=extras.choice("engine", Engine.AUTO) if extras.text("engine") else None,
+        engine=extras.choice("engine", Engine.AUTO),
         allow_unsafe_expressions=extras.truth("allow_unsafe_expressions", default=False),
     )
 

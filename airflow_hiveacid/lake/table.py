@@ -22,8 +22,8 @@ from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
 from airflow_hiveacid.lake.statements import simple_condition
+from airflow_hiveacid.maintenance.clean_tables import clean_on_worker
 from airflow_hiveacid.maintenance.health import measure
-from airflow_hiveacid.maintenance.without_spark import clean_on_worker
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.thresholds import TableHealth

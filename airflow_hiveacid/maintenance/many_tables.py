@@ -293,7 +293,11 @@ class TablesRun:
                 for texts in (failed, done)
             )
         raise errors.PartitionsFailedError(
-            table=self.spec.target, failed=failed, of=number, done=done
+            table=self.spec.target,
+            failed=failed,
+            of=number,
+            done=done,
+            causes=self.failed.values(),
         )
 
     def status(self, *, is_done: bool) -> JobStatus:

@@ -20,18 +20,17 @@ from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import erasure_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.worker_first import ManyTablesOperator, WorkerFirstOperator
+from airflow_hiveacid.operators.worker_first import MaintenanceOperator, ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.rebalancing import MOST_FILES
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 
-class HiveAcidCompactOperator(WorkerFirstOperator):
+class HiveAcidCompactOperator(MaintenanceOperator):
     """Compact a table or one of its partitions.
 
-    The worker plans the compaction, and starts Spark only if a partition is due; see `on_worker`.
-    If the task or its connection sets `engine` to `auto` or `worker`, the worker compacts the due
-    partitions itself if they have at most 256 MiB to read in all.
+    By default, the worker compacts the due partitions itself if they have at most 256 MiB to read
+    in all. Otherwise, it starts a Spark driver; see `engine`.
 
     Args:
         table: `db.table`.
@@ -52,12 +51,6 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
             `aborted_transactions` (by default 1000, as in Hive), `oldest_aborted_s`,
             `deleted_rows`, `small_files`, `oldest_delta_s`. See `CompactionPolicy`. `off` as above.
         plan_only: report what would be compacted, and change nothing.
-        on_worker: by default, a Spark driver plans the compaction if it would run as a different
-            user than the worker (in cluster deploy mode, with a login for Spark, or with
-            `env_vars`). The same applies if the task has `spark.hadoop.*` settings or a
-            `properties_file`, or if the worker cannot read the table's files. With True, the worker
-            always plans; with False, always a driver. A requested minor or major compaction starts
-            a driver, unless `engine` is set.
     """
 
     does = "Compacts {table} or one of its partitions; its rows do not change."
@@ -84,10 +77,10 @@ class HiveAcidCompactOperator(WorkerFirstOperator):
         self.take_arguments(locals())
 
 
-class HiveAcidCleanOperator(WorkerFirstOperator):
+class HiveAcidCleanOperator(MaintenanceOperator):
     """Remove directories that no reader needs any more, and directories of crashed writers.
 
-    The worker cleans the table without Spark; see `on_worker`.
+    The worker cleans the table without Spark; see `engine`.
 
     Args:
         table: `db.table`.
@@ -98,11 +91,6 @@ class HiveAcidCleanOperator(WorkerFirstOperator):
             days`; at least `1 day`. A cleaning must have found them a day before. By default,
             unknown files and directories are only listed.
         plan_only: list exactly what would be removed, and remove nothing.
-        on_worker: by default, a Spark driver cleans the table if it would run as a different user
-            than the worker (in cluster deploy mode, with a login for Spark, or with `env_vars`).
-            The same applies if the task has `spark.hadoop.*` settings or a `properties_file`, or if
-            the worker cannot change the table's files. With True, always the worker; with False,
-            always a driver.
     """
 
     does = "Removes directories of {table} that no reader needs any more."
@@ -134,7 +122,7 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
     table or partition fails, the others are cleaned nevertheless. Then the task fails, and a retry
     cleans only what is left. Tables that this provider cannot clean are skipped, and the log gives
     the reason. If a table is named without a wildcard, it must exist and be supported. The worker
-    cleans the tables without Spark; see `on_worker`.
+    cleans the tables without Spark; see `engine`.
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
@@ -142,7 +130,6 @@ class HiveAcidCleanTablesOperator(ManyTablesOperator):
         orphan_age_s: minimum age, in seconds, of a staging directory that is treated as abandoned.
         remove_unknown_after: remove unknown files that have not changed for this time.
         plan_only: report what would be removed, and remove nothing.
-        on_worker: as for `HiveAcidCleanOperator`.
     """
 
     does = "Removes directories that no reader needs, of all transactional tables with these names."
@@ -207,9 +194,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
     Each partition is compacted in its own transaction, several at a time. If a partition fails, the
     others are compacted nevertheless. Then the task fails, and a retry compacts only partitions
     that still need it. Tables that this provider cannot compact are skipped, and the log gives the
-    reason. If a table is named without a wildcard, it must exist and be supported. The worker plans
-    the compactions, and starts one Spark driver only if a partition is due, or compacts small
-    partitions itself; see `HiveAcidCompactOperator`.
+    reason. If a table is named without a wildcard, it must exist and be supported. The worker
+    compacts, or starts one Spark driver if there is much to read; see `HiveAcidCompactOperator`.
 
     Args:
         tables: names or patterns, such as `sales.*` or `demo.orders`.
@@ -234,7 +220,6 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         at_end: `finish` lets the running partitions finish; `stop` aborts their transactions, and
             removes what they have staged.
         plan_only: report what would be compacted, and change nothing.
-        on_worker: as for `HiveAcidCompactOperator`.
     """
 
     does = "Compacts all transactional tables with matching names; their rows do not change."
@@ -289,9 +274,10 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
         """Return the result if the window has ended."""
         if self._began is None:  # no window, so do not load Arrow for it
             return None
-        from airflow_hiveacid.maintenance.without_spark import nothing_in_window  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window  # noqa: PLC0415 - needs Arrow
 
-        return nothing_in_window(job, self.build_job())
+        spec = self.build_job()
+        return TablesPlan.ended(spec).result(job) if Window.of(spec).is_over else None
 
 
 def _check_pools(choice: str, pools: Sequence[str] | str | None, argument: str) -> None:

@@ -6,11 +6,11 @@ from collections.abc import Collection, Mapping
 from functools import partial as bind
 from typing import Annotated, Any, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.engine import Engine
+from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import StatementSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
@@ -60,8 +60,6 @@ class HiveAcidRowChangeOperator(HiveAcidSparkOperator):
 class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
     """Change rows in the task's own process, if the change is simple enough, or with Spark."""
 
-    usual_engine = Engine.SPARK
-
     @declaration
     def __init__(
         self,
@@ -75,15 +73,19 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
         self,
         client: MetastorePort,
         job: JobSpec,
-        named: Engine | None,  # noqa: ARG002 - of the base class
+        excused: tuple[type[HiveAcidError], ...],  # noqa: ARG002 - of the base class
     ) -> JobResult:
-        """Run the job's statements in this process."""
+        """Run the job's statements or restore in this process."""
+        from airflow_hiveacid.plan.statements.simple import simple_specs  # noqa: PLC0415 - for tasks only
+
+        if not isinstance(job.job, RestoreSpec):
+            simple_specs(job.job)  # what always needs Spark loads no Arrow, and asks no server
         from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
 
         let_pandas_wait()
-        from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.arrow.job import prepared_job  # noqa: PLC0415 - needs Arrow
 
-        return self.run_here(client, job, run_in_process)
+        return self.run_here(client, job, prepared_job)
 
 
 class StatementOperator(HiveAcidRowChangeOperator):

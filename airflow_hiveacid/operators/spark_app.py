@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
 
 _DEFAULT_QUEUE: Final = conf.get("operators", "default_queue", fallback="default")
-_SPARK_CONNECTION: Final = "spark_default"
+SPARK_CONNECTION: Final = "spark_default"
 # The longest waits for the kill of a driver: in a signal handler, and at the end of a process.
 _LAST_S: Final = 1.0
 _END_S: Final = 30.0
@@ -88,7 +88,7 @@ class HiveAcidSparkOperator(
     Args:
         hive_acid_conn_id: connection of type `hive_acid_metastore`.
         spark_conn_id: connection of type `spark`, by default `spark_default`. The connection must
-            exist.
+            exist, except for jobs without Spark of tasks that use the default.
         conn_id: an alias of `spark_conn_id`, because `SparkSubmitOperator` has this argument.
         spark_bin_dir: directory of `spark-submit`; by default the option `spark_bin_dir` in section
             `[hiveacid]`, then PATH.
@@ -163,7 +163,7 @@ class HiveAcidSparkOperator(
         **kwargs: Any,  # noqa: ANN401 - passed on to the Spark provider's operator
     ) -> None:
         super().__init__(
-            conn_id=spark_conn_id or conn_id or _SPARK_CONNECTION,
+            conn_id=spark_conn_id or conn_id or SPARK_CONNECTION,
             name=name,
             retry_policy=retry_policy,
             map_index_template=map_index_template,
@@ -181,7 +181,7 @@ class HiveAcidSparkOperator(
                 f"task {self.task_id!r}: conn_id is {conn_id!r} and spark_conn_id is"
                 f" {spark_conn_id!r}; they mean the same, so give only one of them"
             )
-        spark_conn_id = spark_conn_id or conn_id or _SPARK_CONNECTION
+        spark_conn_id = spark_conn_id or conn_id or SPARK_CONNECTION
         self.take_arguments(locals())
         self.deferrable = deferrable
         self.driver_links = links.DriverLinks()

@@ -41,9 +41,9 @@ class HiveAcidSqlOperator(InProcessOperator):
     """Run statements in Hive's dialect: row changes, DDL and metastore queries.
 
     INSERT, UPDATE, DELETE, MERGE, TRUNCATE, CREATE TABLE ... AS SELECT and ALTER TABLE ... COMPACT
-    are Spark jobs. All other statements are metastore calls of the task, without Spark: the other
-    CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW TRANSACTIONS, SHOW LOCKS, and
-    ABORT TRANSACTIONS.
+    are jobs, on the worker or with Spark. All other statements are metastore calls of the task,
+    without Spark: the other CREATE, DROP and ALTER TABLE statements, SHOW COMPACTIONS, SHOW
+    TRANSACTIONS, SHOW LOCKS, and ABORT TRANSACTIONS.
 
     Several statements, separated by `;`, run in order. Each statement has its own transaction. If a
     statement fails, the earlier statements remain committed, and a retry skips them. A retry

@@ -1,8 +1,7 @@
 """The base classes of operators whose jobs often need no Spark, for one table or many.
 
-A cleaning, and a change of few rows by simple SQL, need no Spark; a compaction needs it only if a
-partition is due, and too large for the worker. `EngineOperator.run_one` decides between the worker
-and a driver.
+A cleaning, a small compaction, and a change of few rows by simple SQL need no Spark.
+`EngineOperator.run_one` decides between the worker and a driver.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial as bind
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from airflow.sdk import Context
 
@@ -22,23 +21,23 @@ from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
-from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
+from airflow_hiveacid.operators.spark_app import SPARK_CONNECTION, HiveAcidSparkOperator
+from airflow_hiveacid.operators.submission.spark_target import has_connection
 from airflow_hiveacid.operators.submission.submission import may_change_store, may_change_user
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:
     from airflow_hiveacid.writing.job import WritingJob
 
-# If the worker fails with one of these errors, a driver may still succeed, because the driver may
-# have other settings for the store.
+# If the worker fails with one of these errors, a driver may still succeed: the job needs Spark, or
+# the driver may have other settings for the store.
 _LEFT_TO_DRIVER: Final = (
     errors.ConfigurationError,
-    errors.PartitionsFailedError,
     errors.SparkNeededError,
     errors.StorageError,
     errors.UnsupportedTableError,
@@ -60,13 +59,10 @@ class EngineOperator(HiveAcidSparkOperator):
             in cluster deploy mode, with a login for Spark, or with `env_vars`. The same applies if
             the task has `spark.hadoop.*` settings in `conf`, or a `properties_file`, or if the
             option `check_before_submit` is False, or if the worker cannot read or change the
-            table's files. By default, the connection's `engine` applies. If that is not set either,
-            it is `auto` for cleanings, and `spark` for changes of rows and restores
-            (docs/how-to/change-rows-without-spark.md says which changes the worker can run). For
-            compactions it is `auto`, too, but then a driver compacts what the worker finds due.
+            table's files. By default, the connection's `engine` applies, which is `auto` unless
+            set (docs/how-to/change-rows-without-spark.md says which changes the worker can run).
     """
 
-    usual_engine: ClassVar[Engine] = Engine.AUTO
     engine: str | None
 
     @declaration
@@ -94,22 +90,7 @@ class EngineOperator(HiveAcidSparkOperator):
         self._progress.began_s = time.time()
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
-        result = self.result_now(spec)
-        named = self.chosen_engine or hook.settings.engine
-        engine = named or self.usual_engine
-        why_spark = self._why_spark(engine) if result is None else ""
-        if why_spark:
-            self.log.info("a Spark driver does this job, because %s", why_spark)
-        elif result is None and engine is not Engine.SPARK:
-            try:
-                with self._with_advice(), hook.metastore() as client:
-                    result = self.done_on_worker(client, spec, named)
-            except _LEFT_TO_DRIVER as error:
-                if engine is Engine.WORKER or self._is_killed:
-                    raise
-                is_usual = isinstance(error, errors.SparkNeededError)
-                say = self.log.info if is_usual else self.log.warning
-                say("the worker cannot do this job, so a Spark driver does it: %s", error)
+        result = self.result_now(spec) or self._result_on_worker(hook, spec)
         if result is None:
             return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
@@ -125,20 +106,25 @@ class EngineOperator(HiveAcidSparkOperator):
         return engine
 
     def done_on_worker(
-        self, client: MetastorePort, job: JobSpec, named: Engine | None
-    ) -> JobResult | None:
-        """Do a job in this process; return its result, or None if it needs a driver.
+        self, client: MetastorePort, job: JobSpec, excused: tuple[type[errors.HiveAcidError], ...]
+    ) -> JobResult:
+        """Do a job in this process; raise an error of `excused` if a driver may succeed.
 
-        `named` is the engine that the task or its connection names. After the errors in
-        `_LEFT_TO_DRIVER`, a driver may still succeed: nothing is changed, or, if some partitions
-        have failed, only the others.
+        Then nothing is changed, or, if only some partitions have failed, the others are done.
         """
         raise NotImplementedError
 
     def run_here(
-        self, client: MetastorePort, job: JobSpec, run: Callable[[WritingJob], JobResult]
+        self,
+        client: MetastorePort,
+        job: JobSpec,
+        prepared: Callable[[WritingJob], Callable[[], JobResult]],
     ) -> JobResult:
-        """Run a job that writes in this process, as a driver does."""
+        """Run a job that writes in this process, as a driver does.
+
+        `prepared` checks the job, and returns the function that runs it. What needs Spark ends
+        there, so that the warnings about the metastore are only those of the engine that works.
+        """
         from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
         from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
         from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
@@ -151,33 +137,60 @@ class EngineOperator(HiveAcidSparkOperator):
             if step in _ABORTABLE_STEPS:
                 self.check_alive(step)
 
-        for finding in preflight(client):
-            self.log.warning("%s", finding)
-        self._spec = job  # a kill of the task aborts the transactions of this attempt
         # A driver reads the spec from JSON, so both engines see the same values.
         spec = JobSpec.parse(job.dump())
         terms = JobTerms.of(spec, on_step=on_step)
-        result = run(WritingJob(spec=spec, client=client, terms=terms))
-        return dataclasses.replace(result, phases=steps.phases)
+        run = prepared(WritingJob(spec=spec, client=client, terms=terms))
+        for finding in preflight(client):
+            self.log.warning("%s", finding)
+        self._spec = job  # a kill of the task aborts the transactions of this attempt
+        return dataclasses.replace(run(), phases=steps.phases)
+
+    def _result_on_worker(self, hook: HiveAcidHook, job: JobSpec) -> JobResult | None:
+        """Return the job's result, or None, with the reason in the log, if a driver must do it."""
+        engine = self.chosen_engine or hook.settings.engine
+        why_spark = self._why_spark() if engine is Engine.AUTO else ""
+        if not why_spark and engine is not Engine.SPARK:
+            excused = () if engine is Engine.WORKER else _LEFT_TO_DRIVER
+            try:
+                with self._with_advice(), hook.metastore() as client:
+                    return self.done_on_worker(client, job, excused)
+            except (*excused, errors.PartitionsFailedError) as error:
+                is_sum = isinstance(error, errors.PartitionsFailedError)
+                causes = error.causes if is_sum else (error,)
+                if self._is_killed or not any(isinstance(cause, excused) for cause in causes):
+                    raise
+                if not isinstance(error, errors.SparkNeededError):
+                    self.log.warning(
+                        "the worker cannot do this job, so a Spark driver does it: %s", error
+                    )
+                    return None
+                why_spark = ", ".join([error.reason, *getattr(error, "__notes__", ())])
+        if why_spark:
+            self.log.info("a Spark driver does this job, because %s", why_spark)
+        return None
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""
         if self._is_killed:
             raise errors.TaskKilledError
 
-    def _why_spark(self, engine: Engine) -> str:
-        """Return why a driver must do a job whose engine is `auto`, as a clause; else nothing."""
+    def _why_spark(self) -> str:
+        """Return why a driver must do a job, whatever the job is, as a clause; else nothing."""
         from airflow_hiveacid.operators.submission.before_submit import may_ask_metastore  # noqa: PLC0415 - for tasks only
 
-        if engine is not Engine.AUTO:
-            return ""  # the user chose
         if not may_ask_metastore():
             return "the option check_before_submit is False"
         if may_change_store(self._arguments()):
             return "it has settings for stores in conf or properties_file"
-        if may_change_user(self._arguments(), self._resolve_target()):
+        target = self._resolve_target() if self._has_spark() else None
+        if may_change_user(self._arguments(), target):
             return "the driver may run as a different user"
         return ""
+
+    def _has_spark(self) -> bool:
+        """Return False if Airflow lacks the default connection, so that no driver can run."""
+        return self.spark_conn_id != SPARK_CONNECTION or has_connection(SPARK_CONNECTION)
 
     @contextmanager
     def _with_advice(self) -> Iterator[None]:
@@ -185,9 +198,8 @@ class EngineOperator(HiveAcidSparkOperator):
             yield
         except (errors.MetastoreUnavailableError, errors.MetastoreLoginError) as error:
             advice = "set check_before_submit=False in section [hiveacid]"
-            if self.chosen_engine not in {None, Engine.AUTO}:
-                name = "engine" if self.engine is not None else "on_worker"
-                advice += f" and remove the argument {name}"
+            if self.chosen_engine is Engine.WORKER:
+                advice += " and remove the argument engine"
             error.add_note(
                 f"This worker asked through connection {self.hive_acid_conn_id!r}, without Spark."
                 f" If only Spark drivers may use the metastore, {advice}"
@@ -195,58 +207,26 @@ class EngineOperator(HiveAcidSparkOperator):
             raise
 
 
-class WorkerFirstOperator(EngineOperator):
-    """Run a job on the worker as far as the job needs no Spark.
-
-    Args:
-        on_worker: an older word for `engine`: True means `worker`, and False means `spark`.
-    """
-
-    on_worker: bool | str | None
-
-    @declaration
-    def __init__(
-        self,
-        *,
-        on_worker: Annotated[bool | str | None, setting(arguments.or_none(arguments.truth))] = None,
-        **kwargs: Any,  # noqa: ANN401 - passed on
-    ) -> None:
-        super().__init__(**kwargs)
-        self.take_arguments(locals())
-
-    @property
-    def chosen_engine(self) -> Engine | None:
-        """The engine that `engine` or `on_worker` chooses, or None; they must not differ."""
-        engine, on_worker = super().chosen_engine, self.value_of("on_worker")
-        older = None if on_worker is None else Engine.WORKER if on_worker else Engine.SPARK
-        if engine is not None and older is not None and older is not engine:
-            raise errors.ConfigurationError(
-                f"task {self.task_id!r}: engine is {engine.value}, but on_worker={on_worker} means"
-                f" {older.value}; remove on_worker"
-            )
-        return engine or older
+class MaintenanceOperator(EngineOperator):
+    """Compact or clean on the worker as far as the job needs no Spark."""
 
     def done_on_worker(
-        self, client: MetastorePort, job: JobSpec, named: Engine | None
-    ) -> JobResult | None:
-        """Clean, or plan a compaction; compact only if an engine is named in today's word.
+        self, client: MetastorePort, job: JobSpec, excused: tuple[type[errors.HiveAcidError], ...]
+    ) -> JobResult:
+        """Clean, or compact partitions that have little to read in all."""
+        if isinstance(job.job, CleanSpec):
+            from airflow_hiveacid.maintenance.clean_tables import clean_on_worker  # noqa: PLC0415 - needs Arrow
 
-        Return None if a driver must compact a partition.
-        """
-        is_todays = self.value_of("engine") is not None or self.value_of("on_worker") is None
-        if isinstance(job.job, CompactSpec) and named and is_todays:
-            from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
+            return clean_on_worker(client, job, job.job, self.check_alive)
+        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
 
-            let_pandas_wait()
-            from airflow_hiveacid.arrow.compaction import compact_in_process  # noqa: PLC0415 - needs Arrow
+        let_pandas_wait()
+        from airflow_hiveacid.arrow.compaction import prepared_compaction  # noqa: PLC0415 - needs Arrow
 
-            return self.run_here(client, job, compact_in_process)
-        from airflow_hiveacid.maintenance.without_spark import done_on_worker  # noqa: PLC0415 - needs Arrow
-
-        return done_on_worker(client, job, self.check_alive)
+        return self.run_here(client, job, bind(prepared_compaction, excused=excused))
 
 
-class ManyTablesOperator(WorkerFirstOperator):
+class ManyTablesOperator(MaintenanceOperator):
     """Run a job on all transactional tables that match the names and patterns in `tables`."""
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -19,7 +19,6 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
-from airflow_hiveacid.maintenance.without_spark import nothing_in_window
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
@@ -33,22 +32,18 @@ log = logging.getLogger("hiveacid")
 _LOOK_EVERY_S: Final = 0.5
 
 
-def compact_tables(
-    job: WritingJob,
-    engine: CompactionEngine,
-    check: Callable[[TablesPlan], None] = lambda _: None,
-) -> JobResult:
-    """Compact the partitions of matching tables that need it; `check` may refuse the plan."""
+def planned_tables(job: WritingJob) -> TablesPlan:
+    """Plan the compaction of the partitions of matching tables that need it."""
     spec = job.job_of(CompactSpec)
-    ended = nothing_in_window(job.spec, spec)
-    if ended is not None:
-        return ended
-    run = plan_tables(job.client, spec)
-    if spec.plan_only:
+    return TablesPlan.ended(spec) if Window.of(spec).is_over else plan_tables(job.client, spec)
+
+
+def compact_tables(job: WritingJob, engine: CompactionEngine, run: TablesPlan) -> JobResult:
+    """Compact the partitions that are due in a plan, or only report them if the job only plans."""
+    if run.spec.plan_only:
         run.report_due()
-    else:
-        check(run)
-        _compact(job, engine, run, Window.of(spec))
+    elif run.due:
+        _compact(job, engine, run, Window.of(run.spec))
     run.check(run.done)
     return run.result(job.spec)
 

@@ -74,10 +74,12 @@ class CompactionEngine(ABC):
     def at_once(self) -> int:
         """The number of partitions to compact at a time."""
 
-    @property
     @abstractmethod
-    def is_stopped(self) -> bool:
-        """True if the engine is ending, so that a failure says nothing about the files."""
+    def excuses(self, error: HiveAcidError) -> bool:
+        """Return True if a failure says nothing about the files, so that it is not counted.
+
+        The engine is ending, or another engine tries next.
+        """
 
     @abstractmethod
     def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:
@@ -148,7 +150,7 @@ class Compactor:
 
     def _note(self, error: HiveAcidError) -> None:
         """Count a failure, unless the job is being stopped or the partition was dropped."""
-        if not would_fail_again(error) or self.window.is_stopped or self.engine.is_stopped:
+        if not would_fail_again(error) or self.window.is_stopped or self.engine.excuses(error):
             return
         facts, job_key = self.facts, self.job.terms.job_key or ""
         if not facts.where.is_dropped(self.client):  # the note would create the directory again

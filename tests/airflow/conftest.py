@@ -55,7 +55,7 @@ def airflow_home() -> Path:
 
 @pytest.fixture
 def connections(monkeypatch: pytest.MonkeyPatch) -> Connections:
-    """A metastore that nobody answers for, and a local Spark."""
+    """A metastore that nobody answers for, and a local Spark, which runs every job."""
     made = Connections(monkeypatch=monkeypatch)
     made.metastore()
     made.add("spark_default", "spark", host="local[1]")

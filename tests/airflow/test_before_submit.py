@@ -111,12 +111,19 @@ def _merge(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
     return HiveAcidMergeOperator(task_id="task", **arguments)
 
 
+@pytest.mark.parametrize("engine", ["spark", "auto"])
 @pytest.mark.parametrize(
     ("operator", "error"), cases_of(Path(__file__).with_name("cases") / "refused_tables.txt")
 )
 def test_a_wrong_table_column_or_partition_fails_before_spark_starts(
-    spark: FakeSpark, operator: str, error: str
+    spark: FakeSpark,
+    connections: Connections,
+    metastore: StubServer,
+    operator: str,
+    error: str,
+    engine: str,
 ) -> None:
+    connections.metastore(metastore.uri, engine=engine)
     cls, arguments = operator_of(operator)
     name, says = error.split()
     found = _refused(cls(task_id="task", **arguments), spark)
@@ -134,10 +141,13 @@ def test_a_later_statement_is_checked_only_after_the_earlier_ones_ran(spark: Fak
     assert len(spark.calls) == 1
 
 
+@pytest.mark.parametrize("engine", ["spark", "auto"])
 def test_a_valid_job_is_checked_with_one_metastore_connection_and_submitted(
-    spark: FakeSpark, metastore: StubServer
+    spark: FakeSpark, metastore: StubServer, engine: str
 ) -> None:
-    assert run_task(_merge())["status"] == "committed"
+    """With `auto`, its source alone says that it needs Spark."""
+    task = _merge(source={"table": "demo.acid"}, engine=engine)
+    assert run_task(task)["status"] == "committed"
     assert len(spark.calls) == metastore.connections == 1
 
 
@@ -235,7 +245,7 @@ def test_a_failed_login_on_the_worker_fails_the_task_unless_the_driver_may_log_i
         "hive_acid_default",
         "hive_acid_metastore",
         login="etl",
-        extra={"uris": metastore.uri, **_PASSWORD},
+        extra={"uris": metastore.uri, "engine": "spark", **_PASSWORD},
     )
     error = _refused(_merge(), spark)
     assert type(error) is ConfigurationError

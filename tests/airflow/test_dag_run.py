@@ -33,7 +33,7 @@ with DAG("{dag_id}", schedule=None):
         task_id="due", table="{table}", delta_count=1, deferrable=True, poke_interval=1, timeout=60
     )
     compact = HiveAcidCompactOperator.partial(
-        task_id="compact", table="{table}", delta_count=1, spark_bin_dir="{bin_dir}"
+        task_id="compact", table="{table}", delta_count=1, engine="auto", spark_bin_dir="{bin_dir}"
     ).expand(partition=due.output.map(lambda found: found["partition"]))
     delete >> due
 """

@@ -1,24 +1,37 @@
-"""A change of rows, a restore or a compaction on the worker or with Spark, as `engine` chooses."""
+"""A change of rows, a restore or a compaction on the worker or with Spark; `engine` chooses."""
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import re
+import time
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from airflow.sdk import BaseOperator
 
 from airflow_hiveacid.arrow import compaction
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
+    CorruptFileError,
+    HiveAcidError,
+    LockNotAcquiredError,
+    PartitionsFailedError,
     SparkNeededError,
     StoreUnavailableError,
     TaskKilledError,
 )
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import (
     HiveAcidCompactOperator,
     HiveAcidCompactTablesOperator,
@@ -35,25 +48,17 @@ from airflow_hiveacid.operators import (
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_support import TaskLog, run_task
+from tests.support.airflow_support import Connections, FakeSpark, TaskLog, run_task
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.support.airflow_support import Connections, FakeSpark
 
 pytestmark = pytest.mark.usefixtures("spark")
 _REF = TableRef("d", "t")
 
 
 @pytest.fixture(autouse=True)
-def client(
-    connections: Connections,  # noqa: ARG001 - the connections of every task
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> FakeClient:
-    """A metastore with an empty table, which the hook uses."""
+def client(connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
+    """A metastore with an empty table, which the hook uses; no connection has an engine."""
+    connections.metastore(engine=None)
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
@@ -109,9 +114,119 @@ def test_the_worker_reads_values_from_json_as_a_driver_does() -> None:
     assert run_task(delete)["rows"]["deleted"] == 1
 
 
-def test_spark_runs_statements_by_default(spark: FakeSpark) -> None:
-    run_task(_insert((1, "a")))
+def test_the_worker_runs_simple_statements_by_default(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
+    assert run_task(_insert((1, "a")))["rows"]["inserted"] == 1
+    assert spark.calls == []
+    assert log.lines[0] == "the worker did this job without Spark"
+
+
+def _merge_table(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
+    clauses = [{"when": "matched", "action": "delete"}]
+    source = {"table": "d.t"}
+    return HiveAcidMergeOperator(
+        task_id="merge", table="d.t", source=source, keys=["id"], clauses=clauses, **given
+    )
+
+
+def _delete(**given: Any) -> HiveAcidDeleteOperator:  # noqa: ANN401
+    return HiveAcidDeleteOperator(task_id="delete", **{"table": "d.t", "where": "id = 1", **given})
+
+
+def _both(**given: Any) -> HiveAcidTransactionOperator:  # noqa: ANN401
+    statements = ["DELETE FROM d.t WHERE id = 1", "DELETE FROM d.t WHERE upper(name) = 'A'"]
+    return HiveAcidTransactionOperator(task_id="both", statements=statements, **given)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "why"),
+    [
+        (_merge_table, {}, "its rows are not values, but files, tables or a query"),
+        (
+            partial(_insert, (1, "a")),
+            {"mode": "overwrite"},
+            "INSERT OVERWRITE is not done in one process yet",
+        ),
+        (_delete, {"where": "upper(name) = 'A'"}, "'(' after upper is not a comparison"),
+        (_both, {}, "'(' after upper is not a comparison, in statement 2 of the transaction"),
+        (_delete, {"env_vars": {"A": "b"}}, "the driver may run as a different user"),
+        (_delete, {"proxy_user": "etl"}, "the driver may run as a different user"),
+        (
+            _delete,
+            {"conf": {"spark.hadoop.fs.s3a.endpoint": "x"}},
+            "it has settings for stores in conf or properties_file",
+        ),
+    ],
+)
+def test_a_default_task_whose_job_needs_spark_logs_why_and_otherwise_what_spark_logs(
+    make: Callable[..., BaseOperator],
+    given: dict[str, Any],
+    why: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+
+    def lines(**more: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            log = TaskLog.of_tasks(patch)
+            result = run_task(make(**given, **more))
+        assert result["status"] == "committed"
+        own = [re.sub(r"Spark-Submit cmd: .*|\b\d+\.\d+\b", "...", line) for line in log.lines]
+        return own, caplog.messages
+
+    by_default, others = lines()
+    with_spark, others_with_spark = lines(engine="spark")
+    assert by_default == [f"a Spark driver does this job, because {why}", *with_spark]
+    assert others == others_with_spark
+
+
+def test_a_default_task_with_too_many_rows_leaves_them_to_spark_and_nothing_behind(
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
+    source = {"columns": ["id"], "values": [[number] for number in range(100_001)]}
+    run_task(HiveAcidInsertOperator(task_id="insert", table="d.t", source=source))
     assert len(spark.calls) == 1
+    assert log.lines[0] == (
+        "a Spark driver does this job, because it changes more than 100000 rows"
+    )
+    assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
+    assert client.show_locks() == ()
+    assert [file for file in (tmp_path / "t").rglob("*") if file.is_file()] == []
+
+
+def test_without_a_spark_connection_the_worker_runs_what_it_can(
+    spark: FakeSpark, connections: Connections
+) -> None:
+    connections.remove("spark_default")
+    assert run_task(_insert((1, "a")))["status"] == "committed"
+    for task in (_merge_table(), _delete(env_vars={"A": "b"}), _delete(engine="spark")):
+        with pytest.raises(ConfigurationError, match="there is no connection 'spark_default'"):
+            run_task(task)
+    with pytest.raises(ConfigurationError, match="there is no connection 'cluster'"):
+        run_task(_delete(spark_conn_id="cluster"))
+    assert spark.calls == []
+
+
+def test_a_killed_task_changes_nothing_on_the_worker(
+    spark: FakeSpark, client: FakeClient, aborted: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, lock = _insert((1, "a")), client.lock
+
+    def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        task.on_kill()
+        return lock(*given, **more)
+
+    monkeypatch.setattr(client, "lock", killed)
+    with pytest.raises(TaskKilledError):
+        run_task(task)
+    assert len(aborted) == 1
+    assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
+    assert spark.calls == []
 
 
 def test_statements_of_sql_run_on_the_worker(spark: FakeSpark) -> None:
@@ -135,10 +250,14 @@ def test_several_statements_of_a_transaction_run_on_the_worker(spark: FakeSpark)
 def test_the_connection_chooses_the_engine_of_tasks_that_choose_none(
     connections: Connections, spark: FakeSpark
 ) -> None:
-    connections.metastore(engine="auto")
+    connections.metastore(engine="spark")
     run_task(_insert((1, "a")))
-    assert spark.calls == []
-    run_task(_insert((1, "a"), number=2, engine="spark"))
+    assert len(spark.calls) == 1
+    run_task(_insert((1, "a"), number=2, engine="auto"))
+    assert len(spark.calls) == 1
+    connections.metastore(engine="worker")
+    with pytest.raises(SparkNeededError):
+        run_task(_merge_table())
     assert len(spark.calls) == 1
 
 
@@ -171,8 +290,9 @@ def test_files_are_loaded_on_the_worker(spark: FakeSpark, tmp_path: Path) -> Non
     load = partial(HiveAcidLoadOperator, table="d.t", location=f"file:{tmp_path}/in.orc")
     result = run_task(load(task_id="load", engine="worker"))
     assert (result["status"], result["rows"]["inserted"]) == ("committed", 2)
-    assert spark.calls == []
     run_task(load(task_id="by_default"))
+    assert spark.calls == []
+    run_task(load(task_id="with_spark", engine="spark"))
     assert len(spark.calls) == 1
 
 
@@ -188,12 +308,12 @@ def test_a_version_is_restored_on_the_worker(spark: FakeSpark) -> None:
         run_task(_insert((number, "a"), number=number, engine="worker"))
     restore = partial(HiveAcidRestoreOperator, table="d.t", version=1)
     planned = run_task(restore(task_id="plan", plan_only=True, engine="worker"))
-    result = run_task(restore(task_id="restore", engine="auto"))
+    result = run_task(restore(task_id="restore"))
     assert (planned["status"], result["status"]) == ("planned", "committed")
     assert result["details"]["restore"] == planned["details"]["restore"]
     assert (result["rows"]["inserted"], result["rows"]["deleted"]) == (0, 1)
     assert spark.calls == []
-    run_task(restore(task_id="by_default"))
+    run_task(restore(task_id="with_spark", engine="spark"))
     assert len(spark.calls) == 1
 
 
@@ -210,7 +330,8 @@ def _two_deltas() -> None:
 
 
 def _compact(**given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
-    return HiveAcidCompactOperator(task_id="compact", table="d.t", choice="major", **given)
+    given = {"task_id": "compact", "choice": "major", **given}
+    return HiveAcidCompactOperator(table="d.t", **given)
 
 
 def _choosing(log: TaskLog) -> list[str]:
@@ -219,18 +340,18 @@ def _choosing(log: TaskLog) -> list[str]:
 
 
 @pytest.mark.usefixtures("_two_deltas")
-@pytest.mark.parametrize("engine", ["auto", "worker"])
-def test_a_small_partition_is_compacted_on_the_worker_if_an_engine_is_named(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, engine: str
+@pytest.mark.parametrize("given", [{}, {"engine": "auto"}, {"engine": "worker"}])
+def test_a_small_partition_is_compacted_on_the_worker_by_default(
+    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
 ) -> None:
     log = TaskLog.of_tasks(monkeypatch)
-    result = run_task(_compact(engine=engine))
+    result = run_task(_compact(**given))
     assert (result["status"], result["kind"], result["files"]) == ("committed", "compact", 1)
     (outcome,) = result["details"]["compactions"]
     assert (outcome["kind"], outcome["done"], outcome["rows"]) == ("major", True, 2)
     assert {"prepare", "lock", "work", "commit"} <= result["phases"].keys()
     assert (spark.calls, _choosing(log)) == ([], [_HERE])
-    again = run_task(_compact(engine=engine))
+    again = run_task(_compact(**given))
     assert again["status"] == "nothing_to_do"
 
 
@@ -245,57 +366,85 @@ def test_a_compaction_of_many_tables_runs_on_the_worker(spark: FakeSpark) -> Non
 
 
 @pytest.mark.usefixtures("_two_deltas")
-@pytest.mark.parametrize("given", [{}, {"on_worker": True}, {"engine": "spark"}])
-def test_a_driver_compacts_unless_an_engine_is_named(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+def test_a_driver_compacts_if_the_task_or_its_connection_says_so(
+    spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(_compact(**given))
-    assert (len(spark.calls), _choosing(log)) == (1, [])
-
-
-@pytest.mark.usefixtures("_two_deltas")
-def test_the_older_word_beside_the_engine_starts_no_driver(spark: FakeSpark) -> None:
-    assert run_task(_compact(engine="worker", on_worker=True))["status"] == "committed"
-    assert spark.calls == []
-
-
-@pytest.mark.usefixtures("_two_deltas")
-def test_the_connection_names_the_engine_of_a_compaction(
-    spark: FakeSpark, connections: Connections
-) -> None:
-    connections.metastore(engine="auto")
-    assert run_task(_compact())["status"] == "committed"
-    assert spark.calls == []
+    run_task(_compact(engine="spark"))
+    connections.metastore(engine="spark")
+    run_task(_compact())
+    assert (len(spark.calls), _choosing(log)) == (2, [])
 
 
 @pytest.mark.usefixtures("_two_deltas")
 def test_a_driver_does_a_compaction_that_is_too_large_for_the_worker(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = partial(compaction.compact_in_process, most_bytes=10)
-    monkeypatch.setattr(compaction, "compact_in_process", small)
-    with pytest.raises(SparkNeededError, match="or compact fewer partitions"):
+    small = partial(compaction.prepared_compaction, most_bytes=10)
+    monkeypatch.setattr(compaction, "prepared_compaction", small)
+    with pytest.raises(SparkNeededError, match="or compact less in one task: set max_bytes"):
         run_task(_compact(engine="worker"))
     assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(_compact(engine="auto"))
+    run_task(_compact())
     assert len(spark.calls) == 1
     (line,) = _choosing(log)
-    assert line.startswith("the worker cannot do this job, so a Spark driver does it: table d.t: ")
-    assert "the compaction reads" in line
+    assert line.startswith("a Spark driver does this job, because the compaction reads ")
+
+
+_LATE = LockNotAcquiredError(tables=("d.t",), lock_id=1, waited_s=1.0, holders="")
+
+
+def _failing(error: HiveAcidError, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(compaction, "compact_bucket", fail)
 
 
 @pytest.mark.usefixtures("_two_deltas")
 def test_a_driver_compacts_what_the_worker_cannot_write(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: object) -> None:
-        raise StoreUnavailableError(location="file:/t", action="write to", reason="no login")
-
-    monkeypatch.setattr(compaction, "compact_bucket", refuse)
+    no_login = StoreUnavailableError(location="file:/t", action="write to", reason="no login")
+    _failing(no_login, monkeypatch)
     with pytest.raises(StoreUnavailableError):
         run_task(_compact(engine="worker"))
+    run_task(_compact(engine="auto"))
+    assert len(spark.calls) == 1
+
+
+@pytest.mark.usefixtures("_two_deltas")
+@pytest.mark.parametrize("engine", ["auto", "worker"])
+def test_only_failures_after_which_no_driver_tries_pause_a_partition(
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    _failing(CorruptFileError(path="file:/t/bucket_0", reason="no footer"), monkeypatch)
+    for night in range(3):
+        with contextlib.suppress(CorruptFileError):
+            run_task(_compact(task_id=f"night_{night}", engine=engine))
+    table = client.get_table(_REF)
+    paused = pauses(table, [""], now_s=time.time())
+    # Otherwise, the third driver would find the partition paused, and end as if all were done.
+    assert (len(spark.calls), list(paused)) == ((3, []) if engine == "auto" else (0, [""]))
+
+
+@pytest.mark.usefixtures("_two_deltas")
+def test_no_driver_repeats_partitions_that_failed_for_another_reason_than_their_files(
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = client.get_table(_REF)
+    causes: list[HiveAcidError] = [_LATE]
+
+    def fail(*_: object, **__: object) -> None:
+        failed = {str(number): str(error) for number, error in enumerate(causes)}
+        raise PartitionsFailedError(table=table.ref, failed=failed, of=3, done={}, causes=causes)
+
+    monkeypatch.setattr(compaction, "compact_tables", fail)
+    with pytest.raises(PartitionsFailedError):
+        run_task(_compact(engine="auto"))
+    assert spark.calls == []
+    causes.append(StoreUnavailableError(location="file:/t", action="read", reason="no login"))
     run_task(_compact(engine="auto"))
     assert len(spark.calls) == 1
 

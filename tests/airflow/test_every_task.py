@@ -17,9 +17,15 @@ from airflow_hiveacid.airflow_names import TaskDeferred, stats
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
-from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.operators.worker_first import EngineOperator
 from airflow_hiveacid.watch.polls import Observation
-from tests.support.airflow_support import FakeSpark, context_of, run_task
+from tests.support.airflow_support import (
+    Connections,
+    FakeSpark,
+    TaskLog,
+    context_of,
+    run_task,
+)
 from tests.support.cases import cases_of
 
 _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
@@ -28,6 +34,9 @@ _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
 }
 _OPERATORS: Final = [
     name for name in operators.__all__ if isinstance(getattr(operators, name), type)
+]
+_WITH_ENGINE: Final = [
+    name for name in _OPERATORS if "engine" in getattr(operators, name).template_fields
 ]
 _SUBMITTING: Final = [
     name for name in _OPERATORS if issubclass(getattr(operators, name), HiveAcidSparkOperator)
@@ -114,8 +123,8 @@ def test_every_operator_that_submits_jobs_counts_them(
     more: dict[str, Any] = (
         {"application": str(program)} if "application" in _ARGUMENTS[name] else {}
     )
-    if issubclass(_class_of(name), WorkerFirstOperator):
-        more["on_worker"] = False
+    if issubclass(_class_of(name), EngineOperator):
+        more["engine"] = "spark"
     counted: list[dict[str, str]] = []
 
     def incr(metric: str, _: int = 1, *, tags: dict[str, str]) -> None:
@@ -127,6 +136,28 @@ def test_every_operator_that_submits_jobs_counts_them(
     run_task(_task(name, **more), context_of())
     kind = spark.call["spec"]["kind"]
     assert counted == [{"kind": kind, "status": "committed"}]
+
+
+def test_the_operators_with_an_engine_are_those_whose_jobs_may_need_no_spark() -> None:
+    cleanings = {"HiveAcidCleanOperator", "HiveAcidCleanTablesOperator"}
+    compactions = {"HiveAcidCompactOperator", "HiveAcidCompactTablesOperator"}
+    kinds = ("Insert", "Update", "Delete", "Merge", "Truncate", "Load", "Restore", "Sql")
+    changes = {f"HiveAcid{kind}Operator" for kind in (*kinds, "Transaction")}
+    assert set(_WITH_ENGINE) == cleanings | compactions | changes
+
+
+@pytest.mark.parametrize("name", _WITH_ENGINE)
+def test_the_default_engine_is_auto(
+    name: str, spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here the only reason for a driver is an option, which `spark` and `worker` ignore."""
+    connections.metastore(engine=None)
+    log = TaskLog.of_tasks(monkeypatch)
+    run_task(_task(name), context_of())
+    assert len(spark.calls) == 1
+    assert log.lines[0] == (
+        "a Spark driver does this job, because the option check_before_submit is False"
+    )
 
 
 @pytest.mark.usefixtures("connections")

@@ -273,7 +273,11 @@ def _lives(cluster: KubernetesCluster, warehouse: Warehouse, mode: str, **conf: 
     query = "SELECT id FROM source DISTRIBUTE BY id"
     task = insert(cluster, table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf)
     delete = HiveAcidDeleteOperator(
-        task_id="delete", table=str(table.ref), where="id = 2", **small(cluster, mode, **conf)
+        task_id="delete",
+        table=str(table.ref),
+        where="id = 2",
+        engine="spark",
+        **small(cluster, mode, **conf),
     )
     try:
         done = run_task(task, context_of("insert", task_state_store=StateStore()))

@@ -72,6 +72,7 @@ def test_an_insert_and_a_delete_run_in_pods_with_kerberos_on_every_server(
             task_id="delete",
             table=str(table.ref),
             where="id = 2",
+            engine="spark",
             **small(cluster, mode, **ENCRYPTED),
             **login,
         )

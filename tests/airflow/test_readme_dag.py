@@ -115,7 +115,7 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     def airflow(*arguments: str, **variables: str) -> str:
         return run("airflow", *arguments, cwd=tmp_path, **{**environment, **variables})
 
-    # Before the second step, there is no Spark; the tests' default leaves all to a driver.
+    # Before the second step, there is no Spark; then, the tests' option leaves all to a driver.
     first = {
         "AIRFLOW__HIVEACID__SPARK_BIN_DIR": str(tmp_path / "nowhere"),
         "AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT": "True",
@@ -123,8 +123,8 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
 
     assert "airflow-provider-hiveacid" in airflow("providers", "list", "--output", "plain")
     airflow("db", "migrate")
-    for command in connection_commands(hive_metastore):
-        airflow(*command[1:])
+    to_metastore, to_spark = connection_commands(hive_metastore)
+    airflow(*to_metastore[1:])
     found = run("inspect", "--details", "airflow_hiveacid", cwd=tmp_path, **environment)
     assert environment["PYTHONPATH"] in found  # the wheel's, and not the checkout's
     told = airflow("dags", "test", "merge_customers", **first)
@@ -136,6 +136,7 @@ def test_the_readmes_commands_and_dags_run_from_the_wheel(
     # One delta is no reason to compact.
     told = airflow("dags", "test", "compact_customers", **first)
     assert "below the thresholds: 1 delta directories" in told
+    airflow(*to_spark[1:])
     told = airflow("dags", "test", "merge_customers")
     assert f"{environment['PYTHONPATH']}/airflow_hiveacid/_spark_apps/merge.py" in told
     assert rows_of(client, table) == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Grace"}]

@@ -182,7 +182,7 @@ def test_names_of_other_clients_in_the_lines_of_a_result_are_escaped(
     why = "transaction 7 (\x1b[2Jann\n99:99 forged) is open"
     left = {"partition": "d=\u202e1", "kind": "minor", "done": False, "why": why}
     spark.tell(status="nothing_to_do", details={"compactions": [left]})
-    task = operators.HiveAcidCompactOperator(task_id="task", table=_TABLE, on_worker=False)
+    task = operators.HiveAcidCompactOperator(task_id="task", table=_TABLE, engine="spark")
     _run(task, log)
     assert any("left 1: transaction 7 (\\x1b[2Jann\\n99:99 forged) is open" in x for x in log.lines)
     assert any(line.startswith("d=\\u202e1") for line in log.lines)

@@ -1,4 +1,7 @@
-"""Compaction and cleaning on the worker; Spark starts only if it is necessary."""
+"""Compaction and cleaning on the worker; Spark starts only if it is necessary.
+
+The files of the table are no ORC files: the worker cannot compact them, so that a driver tries.
+"""
 
 from __future__ import annotations
 
@@ -30,14 +33,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.maintenance import (
-    clean_tables,
-    compaction_facts,
-    compaction_planner,
-    without_spark,
-)
+from airflow_hiveacid.maintenance import clean_tables, compaction_facts, compaction_planner
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.operators import (
@@ -50,9 +47,10 @@ from airflow_hiveacid.operators import (
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
-from airflow_hiveacid.operators.worker_first import WorkerFirstOperator
+from airflow_hiveacid.operators.worker_first import MaintenanceOperator
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
+from airflow_hiveacid.writing import compact_tables
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -67,7 +65,7 @@ from tests.support.airflow_support import (
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-Make: TypeAlias = Callable[..., "WorkerFirstOperator"]
+Make: TypeAlias = Callable[..., "MaintenanceOperator"]
 _REF = TableRef("d", "t")
 _DRIVER = "a Spark driver does this job"
 
@@ -78,12 +76,9 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def client(
-    connections: Connections,  # noqa: ARG001 - the connections of every task
-    monkeypatch: pytest.MonkeyPatch,
-    root: Path,
-) -> FakeClient:
-    """A metastore with a table of two deltas, which the hook uses."""
+def client(connections: Connections, monkeypatch: pytest.MonkeyPatch, root: Path) -> FakeClient:
+    """A metastore with a table of two deltas, which the hook uses; no connection has an engine."""
+    connections.metastore(engine=None)
     monkeypatch.delenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT")
     made = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     monkeypatch.setattr(HiveAcidHook, "metastore", lambda _: made)
@@ -141,8 +136,10 @@ def test_an_automatic_compaction_with_nothing_due_starts_no_spark(spark: FakeSpa
     assert task.outlets == []
 
 
-def test_an_automatic_compaction_with_a_partition_due_starts_spark(spark: FakeSpark) -> None:
-    run_task(_compact(delta_count="{{ 2 }}", on_worker="{{ true }}"))
+def test_a_template_sets_the_threshold_of_a_compaction(spark: FakeSpark) -> None:
+    result = run_task(_compact(delta_count="{{ 2 }}", plan_only=True))
+    assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
+    run_task(_compact(delta_count="{{ 2 }}"))
     assert len(spark.calls) == 1
 
 
@@ -157,7 +154,7 @@ def test_a_request_of_another_client_makes_the_table_due(
 
 
 @pytest.mark.parametrize("make", [_compact, _compact_tables])
-def test_a_worker_of_the_queue_starts_spark_only_for_a_waiting_request(
+def test_a_worker_of_the_queue_compacts_only_for_a_waiting_request(
     spark: FakeSpark, client: FakeClient, make: Make
 ) -> None:
     result = run_task(make(choice="queued", delta_count=1))
@@ -219,7 +216,7 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
 
 def test_after_the_window_no_spark_starts_even_if_a_driver_would_plan(spark: FakeSpark) -> None:
     begin = datetime(2020, 1, 1, tzinfo=UTC)
-    for given in ({"on_worker": False}, {"env_vars": {"A": "b"}}, {"choice": "major"}):
+    for given in ({"engine": "spark"}, {"env_vars": {"A": "b"}}, {"choice": "major"}):
         result = run_task(_compact_tables(until="05:00 UTC", **given), _of_night(begin))
         assert result["details"]["window_ended"] is True
     assert spark.calls == []
@@ -239,14 +236,6 @@ def test_the_job_of_the_driver_knows_the_end_of_the_window() -> None:
         assert task.build_job().until_s == (None if end is None else end.timestamp())
 
 
-def test_a_requested_compaction_starts_spark_without_a_plan_on_the_worker(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(without_spark, "plan_tables", None)
-    run_task(_compact(choice="minor"))
-    assert len(spark.calls) == 1
-
-
 def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark) -> None:
     result = run_task(_compact(choice="major", plan_only=True))
     assert spark.calls == []
@@ -254,7 +243,7 @@ def test_the_worker_plans_a_requested_compaction_without_spark(spark: FakeSpark)
     assert [one["kind"] for one in result["details"]["compactions"]] == ["major"]
 
 
-def test_a_compaction_of_many_tables_starts_spark_only_if_a_partition_is_due(
+def test_a_job_of_many_tables_compacts_only_if_a_partition_is_due(
     spark: FakeSpark,
 ) -> None:
     result = run_task(_compact_tables())
@@ -276,15 +265,20 @@ def test_the_worker_plans_the_compaction_of_many_tables(spark: FakeSpark) -> Non
     ]
 
 
-def test_spark_compacts_the_other_tables_if_one_cannot_be_planned(
+def test_a_driver_plans_only_what_the_settings_of_the_worker_may_prevent(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
-        raise MetastoreCallError(method="get_partitions", reason="busy")
+        raise error
 
     monkeypatch.setattr(compaction_planner, "partitions_of", refuse)
-    with pytest.raises(PartitionsFailedError, match="busy"):
-        run_task(_compact_tables(plan_only=True, on_worker=True))
+    error: HiveAcidError = MetastoreCallError(method="get_partitions", reason="busy")
+    for given in ({"plan_only": True, "engine": "worker"}, {}):
+        with pytest.raises(PartitionsFailedError, match="busy"):
+            run_task(_compact_tables(**given))
+    error = ConfigurationError("no HDFS client")
+    with pytest.raises(PartitionsFailedError, match="no HDFS client"):
+        run_task(_compact_tables(engine="worker"))
     assert spark.calls == []
     run_task(_compact_tables())
     assert len(spark.calls) == 1
@@ -371,7 +365,7 @@ def test_the_other_tables_are_cleaned_if_one_fails_on_the_worker(
 
     monkeypatch.setattr(clean_tables, "check_writable", check)
     with pytest.raises(PartitionsFailedError, match=r"(?s)d\.bad: no HDFS client.*d\.t: removed 2"):
-        run_task(_clean_tables(on_worker=True))
+        run_task(_clean_tables(engine="worker"))
     assert _there(root) == ["base_0000002"]
     assert spark.calls == []
     run_task(_clean_tables())
@@ -406,11 +400,11 @@ def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     why = "it has settings for stores" if is_store else "the driver may run as a different user"
     assert any(line.startswith(f"{_DRIVER}, because {why}") for line in log.lines)
     assert len(_there(root)) == 3
-    run_task(make(on_worker=True, **given))
+    run_task(make(engine="worker", **given))
     assert len(spark.calls) == 1
 
 
-def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
+def test_a_driver_in_a_cluster_cleans_the_table_unless_the_task_names_the_worker(
     spark: FakeSpark, root: Path, connections: Connections, tmp_path: Path
 ) -> None:
     _put_base(root)
@@ -419,15 +413,15 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_on_worker_is_true(
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
     connections.remove("spark_default")
-    assert run_task(_clean(on_worker=True))["status"] == "committed"
+    assert run_task(_clean(engine="worker"))["status"] == "committed"
 
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
-def test_with_on_worker_false_spark_does_everything(
+def test_with_the_engine_spark_a_driver_does_everything(
     spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = TaskLog.of_tasks(monkeypatch)
-    run_task(make(on_worker=False))
+    run_task(make(engine="spark"))
     assert len(spark.calls) == 1
     assert not any(line.startswith(_DRIVER) for line in log.lines)
 
@@ -467,7 +461,7 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 
     monkeypatch.setattr(where, name, refuse)
     with pytest.raises(type(error)):
-        run_task(make(on_worker=True))
+        run_task(make(engine="worker"))
     assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
     run_task(make())
@@ -476,33 +470,33 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 
 
 @pytest.mark.parametrize(
-    ("make", "given", "name"),
-    [(_compact, {"plan_only": True}, "plan_tables"), (_clean, {}, "clean_tables")],
+    ("make", "given", "module", "name"),
+    [
+        (_compact, {"plan_only": True}, compact_tables, "plan_tables"),
+        (_clean, {}, clean_tables, "clean_tables"),
+    ],
 )
-def test_spark_does_everything_if_the_worker_fails_for_some_partitions(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, given: dict[str, Any], name: str
+def test_a_driver_does_everything_if_the_worker_cannot_reach_some_partitions(
+    spark: FakeSpark,
+    monkeypatch: pytest.MonkeyPatch,
+    make: Make,
+    given: dict[str, Any],
+    module: ModuleType,
+    name: str,
 ) -> None:
     def refuse(*_: object) -> None:
-        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
+        failed = {"a=1": "no HDFS client"}
+        causes = [ConfigurationError("no HDFS client")]
+        raise PartitionsFailedError(table="d.t", failed=failed, of=2, done={}, causes=causes)
 
-    monkeypatch.setattr(without_spark, name, refuse)
+    monkeypatch.setattr(module, name, refuse)
+    with pytest.raises(PartitionsFailedError):
+        run_task(make(engine="worker", **given))
+    assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
     run_task(make(**given))
     assert len(spark.calls) == 1
     assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
-
-
-@pytest.mark.parametrize(("make", "name"), [(_compact, "plan_tables"), (_clean, "clean_tables")])
-def test_with_on_worker_true_a_failed_partition_fails_a_plan_or_a_cleaning(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, make: Make, name: str
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PartitionsFailedError(table="d.t", failed={"a=1": "no HDFS client"}, of=2, done={})
-
-    monkeypatch.setattr(without_spark, name, refuse)
-    with pytest.raises(PartitionsFailedError):
-        run_task(make(on_worker=True, plan_only=True))
-    assert spark.calls == []
 
 
 def test_a_missing_client_of_the_store_is_reported_once_for_all_partitions(
@@ -521,26 +515,10 @@ def test_a_missing_client_of_the_store_is_reported_once_for_all_partitions(
         raise ConfigurationError("no HDFS client")
 
     monkeypatch.setattr(locations, "client_of", refuse)
-    task = HiveAcidCompactOperator(task_id="task", table="d.parted", on_worker=True)
+    task = HiveAcidCompactOperator(task_id="task", table="d.parted", engine="worker")
     with pytest.raises(ConfigurationError, match="no HDFS client"):
         run_task(task)
     assert spark.calls == []
-
-
-@pytest.mark.parametrize("on_worker", [None, True])
-def test_spark_compacts_the_other_partitions_if_one_cannot_be_planned(
-    spark: FakeSpark,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    on_worker: bool | None,
-) -> None:
-    def refuse(*_: object) -> None:
-        raise PartitionsFailedError(table="d.t", failed={"a=1": "no such directory"}, of=2, done={})
-
-    monkeypatch.setattr(without_spark, "plan_tables", refuse)
-    run_task(_compact(on_worker=on_worker))
-    assert len(spark.calls) == 1
-    assert any(one.startswith("cannot plan every partition, so") for one in caplog.messages)
 
 
 def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_store(
@@ -551,7 +529,7 @@ def test_spark_does_everything_if_only_sparks_settings_allow_changes_on_the_stor
 
     monkeypatch.setattr(clean_tables, "check_publishable", refuse)
     with pytest.raises(UnsupportedTableError):
-        run_task(_clean(on_worker=True))
+        run_task(_clean(engine="worker"))
     run_task(_clean())
     assert len(spark.calls) == 1
 
@@ -574,8 +552,8 @@ def test_an_error_of_the_metastore_on_the_worker_says_how_to_let_spark_do_the_wo
     assert "connection 'hive_acid_default'" in note
     assert note.endswith("set check_before_submit=False in section [hiveacid]")
     with pytest.raises(kind) as caught:
-        run_task(make(on_worker=True))
-    assert caught.value.__notes__[0].endswith("and remove the argument on_worker")
+        run_task(make(engine="worker"))
+    assert caught.value.__notes__[0].endswith("and remove the argument engine")
 
 
 @pytest.mark.parametrize("make", [_compact, _clean])
@@ -594,7 +572,7 @@ def test_a_driver_that_an_earlier_try_left_is_resumed(
 ) -> None:
     _put_base(root)
     store = StateStore({ATTEMPT_KEY: "earlier"})
-    run_task(make(on_worker=True), context_of(task_state_store=store))
+    run_task(make(engine="worker"), context_of(task_state_store=store))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -605,7 +583,7 @@ def test_a_task_that_its_trigger_has_woken_reads_its_drivers_result(
 ) -> None:
     _put_base(root)
     monkeypatch.setattr(Progress, "is_woken", True)
-    run_task(make(on_worker=True))
+    run_task(make(engine="worker"))
     assert len(spark.calls) == 1
     assert len(_there(root)) == 3
 
@@ -685,7 +663,8 @@ def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, 
 def test_the_worker_warns_about_settings_of_the_metastore(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(without_spark, "preflight", lambda _: ["the initiator is off"])
+    for home in ("airflow_hiveacid.metastore.preflight", clean_tables.__name__):
+        monkeypatch.setattr(f"{home}.preflight", lambda _: ["the initiator is off"])
     run_task(_compact())
     run_task(_clean())
     assert caplog.messages.count("the initiator is off") == 2
@@ -713,13 +692,13 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
 ) -> None:
     _put_base(root)
     task = _clean_tables()
-    preflight = without_spark.preflight
+    preflight = clean_tables.preflight
 
     def killed(client: FakeClient) -> Any:  # noqa: ANN401
         task.on_kill()
         return preflight(client)
 
-    monkeypatch.setattr(without_spark, "preflight", killed)
+    monkeypatch.setattr(clean_tables, "preflight", killed)
     with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3
@@ -733,19 +712,14 @@ def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
 
     def killed(*_: object) -> None:
         task.on_kill()
-        raise PartitionsFailedError(table="d.t", failed={"a=1": "killed"}, of=2, done={})
+        failed, causes = {"a=1": "killed"}, [ConfigurationError("killed")]
+        raise PartitionsFailedError(table="d.t", failed=failed, of=2, done={}, causes=causes)
 
-    monkeypatch.setattr(without_spark, "clean_tables", killed)
+    monkeypatch.setattr(clean_tables, "clean_tables", killed)
     log = TaskLog.of_tasks(monkeypatch)
     with pytest.raises(PartitionsFailedError):
         run_task(task)
     assert not any("a Spark driver does it" in line for line in log.lines)
-
-
-@pytest.mark.parametrize("make", [_compact, _clean])
-def test_a_wrong_value_of_on_worker_is_an_import_error_of_the_dag(make: Make) -> None:
-    with pytest.raises(ConfigurationError, match="on_worker must be true or false"):
-        make(on_worker="sometimes")
 
 
 def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_escaped(
@@ -753,16 +727,3 @@ def test_names_of_other_clients_in_the_lines_of_maintenance_on_the_worker_are_es
 ) -> None:
     logging.getLogger("hiveacid").warning("removed %s", "delta\x1b[2J\u202e")
     assert caplog.messages == ["removed delta\\x1b[2J\\u202e"]
-
-
-@pytest.mark.parametrize(
-    ("given", "engine"), [(None, None), (True, Engine.WORKER), ("false", Engine.SPARK)]
-)
-def test_on_worker_is_an_older_word_for_the_engine(given: object, engine: Engine | None) -> None:
-    assert _compact(on_worker=given).chosen_engine is engine
-
-
-def test_two_words_for_different_engines_are_an_error() -> None:
-    assert _compact(on_worker=True, engine="worker").chosen_engine is Engine.WORKER
-    with pytest.raises(ConfigurationError, match="engine is auto, but on_worker=True means worker"):
-        _ = _compact(on_worker=True, engine="auto").chosen_engine

@@ -298,7 +298,7 @@ def test_killing_a_retry_ends_an_earlier_driver_that_runs_a_later_statement(
     store = StateStore()
 
     def task() -> HiveAcidSqlOperator:
-        return HiveAcidSqlOperator(task_id="script", sql=script, **small("cluster"))
+        return HiveAcidSqlOperator(task_id="script", sql=script, engine="spark", **small("cluster"))
 
     before = len(yarn.applications())
 
@@ -362,7 +362,11 @@ def _lives(warehouse: Warehouse, mode: str, **conf: str) -> None:
     )
     assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
     delete = HiveAcidDeleteOperator(
-        task_id="delete", table=str(table.ref), where="id = 2", **small(mode, **conf)
+        task_id="delete",
+        table=str(table.ref),
+        where="id = 2",
+        engine="spark",
+        **small(mode, **conf),
     )
     done = run_task(delete, context_of("delete", task_state_store=StateStore()))
     assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)

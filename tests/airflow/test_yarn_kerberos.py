@@ -124,6 +124,7 @@ def test_insert_merge_compaction_and_cleaning_run_on_yarn_with_kerberos(
             {"when": "matched", "action": "update"},
             {"when": "not_matched", "action": "insert"},
         ],
+        engine="spark",
         **small(mode),
         **keytab,
     )
@@ -246,6 +247,7 @@ def test_a_transaction_can_last_longer_than_the_first_tokens_of_its_containers(
                 {"insert": {"table": str(table.ref), "source": {**columns, "query": query}}}
                 for query in (slow, quick)
             ],
+            engine="spark",
             **small("cluster", **kerberos_tasks.ENCRYPTED),
             **kerberos_tasks.login_of_spark(lab),
         )

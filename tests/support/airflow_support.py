@@ -49,9 +49,15 @@ class Connections:
             f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps({"conn_type": conn_type, **fields})
         )
 
-    def metastore(self, uris: str = METASTORE_URI, **extra: object) -> None:
-        """The default metastore connection, without a login."""
-        self.add("hive_acid_default", "hive_acid_metastore", extra={"uris": uris, **extra})
+    def metastore(
+        self, uris: str = METASTORE_URI, *, engine: str | None = "spark", **extra: object
+    ) -> None:
+        """The default metastore connection, without a login, and with Spark as its engine.
+
+        Most tests are about submissions; with None, the engine is what users get by default.
+        """
+        own = {"uris": uris, **extra} | ({} if engine is None else {"engine": engine})
+        self.add("hive_acid_default", "hive_acid_metastore", extra=own)
 
     def remove(self, conn_id: str) -> None:
         self.monkeypatch.delenv(f"AIRFLOW_CONN_{conn_id.upper()}")

@@ -82,9 +82,11 @@ def small(mode: str, *, python: bool = True, **conf: str) -> dict[str, Any]:
 
 
 def insertion(table: object, ids: tuple[int, ...], **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
-    """A task that inserts rows of these IDs; `source` adds to their values."""
+    """A task that inserts rows of these IDs with Spark; `source` adds to their values."""
     source = {"values": [[i] for i in ids], "columns": ["id"], **more.pop("source", {})}
-    return HiveAcidInsertOperator(task_id="insert", table=str(table), source=source, **more)
+    return HiveAcidInsertOperator(
+        task_id="insert", table=str(table), source=source, engine="spark", **more
+    )
 
 
 def insert(table: object, mode: str, *ids: int, **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401

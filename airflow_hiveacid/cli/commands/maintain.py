@@ -1,7 +1,7 @@
 """The commands `plan`, `compact`, `clean`, `own`, `convert` and `restore`.
 
-They do what the operators do. Commands that write rows run Spark in their own process, so they need
-PySpark; a plan needs only the metastore and the table's files.
+They do what the operators do. Large compactions and restores, and conversions, run Spark in their
+own process, so they need PySpark.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import importlib.metadata
 import os
 import sys
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.cli.rows import rows_by_write
 from airflow_hiveacid.cli.view import TableView
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
@@ -45,14 +46,15 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, plan_tables
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.maintenance.ownership import take_ownership
-from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines, size_text, unknown_text
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.dml import check_insertable
 from airflow_hiveacid.versions.past import Past
-from airflow_hiveacid.versions.restoring import Differing, differing_now, differing_roots
+from airflow_hiveacid.versions.restoring import Differing, differing_roots
+from airflow_hiveacid.writing.job import WritingJob
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,25 +100,41 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
-    """Compact the partitions that need it; if none is due, PySpark is not needed."""
-    endpoint = cli_metastore.endpoint_of(options)
-    spec = _spec(options, plan_only=False)
-    # Each call of the command is a separate job.
-    key = f"compact/{options.table}/{uuid.uuid4().hex}"
-    result: JobResult | None
-    with cli_metastore.connected(options) as client:
-        if has_pyspark():
-            from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
+    """Compact the partitions that need it, in this process; large ones with Spark."""
+    from airflow_hiveacid.arrow.compaction import compact_in_process  # noqa: PLC0415 - Arrow's part
 
-            result = compact_tables(local_job(client, endpoint, spec, key))
-        else:
-            job = JobSpec(job_key=f"command line/{key}", metastore=endpoint, job=spec)
-            result = nothing_to_compact(client, job, spec)
-            if result is None:
-                plan = "see what is due with the command plan"
-                raise lack_of_pyspark("compact", "HiveAcidCompactOperator", options, plan=plan)
+    def compact_with_spark(job: JobContext) -> JobResult:
+        from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
+
+        return compact_tables(job)
+
+    spec = _spec(options, plan_only=False)
+    plan = "see what is due with the command plan"
+    lack = partial(lack_of_pyspark, "compact", "HiveAcidCompactOperator", options, plan=plan)
+    result = _result(options, spec, compact_in_process, compact_with_spark, lack)
     outcomes: Any = result.details["compactions"]
     yield shown(_answer(outcomes, is_plan=False), options.output)
+
+
+def _result(
+    options: argparse.Namespace,
+    job: Job,
+    run: Callable[[WritingJob], JobResult],
+    run_with_spark: Callable[[JobContext], JobResult],
+    lack: Callable[..., ConfigurationError],
+) -> JobResult:
+    """Run a job with the engine in this process; with Spark, if the job needs it."""
+    endpoint = cli_metastore.endpoint_of(options)
+    # Each call of the command is a separate job.
+    key = f"{options.command}/{options.table}/{uuid.uuid4().hex}"
+    spec = JobSpec(job_key=f"command line/{key}", metastore=endpoint, job=job)
+    with cli_metastore.connected(options) as client:
+        try:
+            return run(WritingJob(spec=spec, client=client, terms=JobTerms.of(spec)))
+        except SparkNeededError as error:
+            if not has_pyspark():
+                raise lack(why=f"because {error.reason}") from error
+        return run_with_spark(local_job(client, endpoint, job, key))
 
 
 def _spec(options: argparse.Namespace, *, plan_only: bool, is_of_table: bool = True) -> CompactSpec:
@@ -282,30 +300,25 @@ def _conversion_text(table: str, outcome: ConversionOutcome) -> str:
 
 
 def restore(options: argparse.Namespace) -> Iterator[str]:
-    """Restore a table, or plan the restore; yield the changes by partition."""
+    """Restore a table, in this process or with Spark, or plan it; yield the changed partitions."""
     ref, version = options.table, cli_view.version_of(options)
-    lacks_pyspark = not (options.dry_run or has_pyspark())
-    endpoint = cli_metastore.endpoint_of(options)
-    with cli_metastore.connected(options) as client:
-        if lacks_pyspark and differing_now(client, client.get_table(ref), version):
-            raise lack_of_pyspark("restore", "HiveAcidRestoreOperator", options)
-        if options.dry_run or lacks_pyspark:
+    if options.dry_run:
+        with cli_metastore.connected(options) as client:
             partitions = _planned_restore(client, ref, version)
-            changes = any(partition.how is not Way.NOTHING for partition in partitions)
-            status = "planned" if changes else "nothing_to_do"
-            body: dict[str, Any] = {
-                "table": str(ref),
-                "status": status,
-                "restore": [to_json(partition) for partition in partitions],
-            }
-        else:
-            result = _restored(client, endpoint, ref, version)
-            body = {
-                "table": result.table,
-                "status": result.status.value,
-                "write_id": result.write_ids.get(result.table),
-                **result.details,
-            }
+        changes = any(partition.how is not Way.NOTHING for partition in partitions)
+        body: dict[str, Any] = {
+            "table": str(ref),
+            "status": "planned" if changes else "nothing_to_do",
+            "restore": [to_json(partition) for partition in partitions],
+        }
+    else:
+        result = _restored(options, RestoreSpec(target=str(ref), version=version.text()))
+        body = {
+            "table": result.table,
+            "status": result.status.value,
+            "write_id": result.write_ids.get(result.table),
+            **result.details,
+        }
     text = _restore_text(body, str(version))
     yield shown(Answer(records=[body], foot=text, is_text=True), options.output)
 
@@ -359,15 +372,16 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     )
 
 
-def _restored(
-    client: MetastoreClient, endpoint: MetastoreEndpoint, ref: TableRef, version: VersionSpec
-) -> JobResult:
-    from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - PySpark
+def _restored(options: argparse.Namespace, spec: RestoreSpec) -> JobResult:
+    from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - Arrow's part
 
-    spec = RestoreSpec(target=str(ref), version=version.text())
-    # Each call of the command is a separate job.
-    key = f"restore/{ref}/{uuid.uuid4().hex}"
-    return spark_restore.restore(local_job(client, endpoint, spec, key))
+    def restore_with_spark(job: JobContext) -> JobResult:
+        from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - PySpark
+
+        return spark_restore.restore(job)
+
+    lack = partial(lack_of_pyspark, "restore", "HiveAcidRestoreOperator", options)
+    return _result(options, spec, run_in_process, restore_with_spark, lack)
 
 
 def has_pyspark() -> bool:
@@ -378,11 +392,16 @@ def has_pyspark() -> bool:
 
 
 def lack_of_pyspark(
-    name: str, operator: str, options: argparse.Namespace, *, plan: str = "give --dry-run"
+    name: str,
+    operator: str,
+    options: argparse.Namespace,
+    *,
+    why: str = "to read and write rows",
+    plan: str = "give --dry-run",
 ) -> ConfigurationError:
     """Return an error that recommends the environment with PySpark, `operator` or `plan`."""
     return ConfigurationError(
-        "this environment has no PySpark, which the command needs to read and write rows:"
+        f"this environment has no PySpark, which the command needs {why}:"
         f" {other_environment(name, options)}, use {operator}, or {plan}"
     )
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 from itertools import islice
 from typing import Final
 
-from airflow_hiveacid.format.errors.tree import ClusterError, RetryableError
+from airflow_hiveacid.format.errors.tree import ClusterError, HiveAcidError, RetryableError
 
 # A list of a million write IDs, or of ten thousand partitions, would fill logs and XComs.
 _MOST_SHOWN: Final = 20
@@ -117,12 +117,22 @@ class ExecutorsMissingError(ClusterError, RetryableError):
 
 
 class PartitionsFailedError(RetryableError):
-    """Maintenance failed for some partitions; `done` has the results of the others."""
+    """Maintenance failed for some partitions; `done` has the results of the others.
+
+    `causes` are the errors whose texts are in `failed`, if this process has raised them.
+    """
 
     def __init__(
-        self, *, table: object, failed: Mapping[str, str], of: int, done: Mapping[str, str]
+        self,
+        *,
+        table: object,
+        failed: Mapping[str, str],
+        of: int,
+        done: Mapping[str, str],
+        causes: Collection[HiveAcidError] = (),
     ) -> None:
         self.table, self.failed, self.of, self.done = str(table), dict(failed), of, dict(done)
+        self.causes = tuple(causes)
         super().__init__(
             f"table {table}: {len(self.failed)} of {of} partitions failed; the others are done and"
             f" need not be repeated. Failed:{_first_of(self.failed)}"

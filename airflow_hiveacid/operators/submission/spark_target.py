@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Final, Self
 from urllib.parse import quote, urlsplit
 
@@ -269,7 +270,21 @@ def _check_extra(conn_id: str, extra: Mapping[str, object]) -> None:
             raise ConfigurationError(
                 f"connection {conn_id!r}: {name!r} is no extra of a Spark connection{hint}"
             )
-        log.warning("connection %s: extra %r is not used", conn_id, name)
+        _warn_of_unused(conn_id, name)
+
+
+@cache  # a task may read its connection before it knows whether Spark runs its job
+def _warn_of_unused(conn_id: str, name: str) -> None:
+    log.warning("connection %s: extra %r is not used", conn_id, name)
+
+
+def has_connection(conn_id: str) -> bool:
+    """Return whether Airflow has this connection."""
+    try:
+        BaseHook.get_connection(conn_id)
+    except AirflowNotFoundException:
+        return False
+    return True
 
 
 def _is_yarn(master: str) -> bool:

@@ -191,15 +191,17 @@ def _keeps_waiting(arguments: SparkArguments) -> bool:
     return str((arguments.conf or {}).get(_WAITS, "")).strip().lower() == "true"
 
 
-def may_change_user(arguments: SparkArguments, target: SparkTarget) -> bool:
+def may_change_user(arguments: SparkArguments, target: SparkTarget | None) -> bool:
     """Return whether a driver may log in as a different user than this worker.
 
-    A driver in a cluster has Spark's credentials. In `env_vars`, a secret, a ticket cache or
-    HADOOP_USER_NAME can change the driver's user. `conf` can contain a Kerberos login.
+    `target` is None if Airflow has no connection to Spark. A driver in a cluster has Spark's
+    credentials. In `env_vars`, a secret, a ticket cache or HADOOP_USER_NAME can change the driver's
+    user. `conf` can contain a Kerberos login.
     """
     own = (arguments.proxy_user, arguments.principal, arguments.keytab, arguments.env_vars)
-    has_login = target.has_login or any(own) or _sets(arguments, _LOGIN)
-    return target.is_cluster or has_login
+    if any(own) or _sets(arguments, _LOGIN):
+        return True
+    return target is not None and (target.is_cluster or target.has_login)
 
 
 def may_change_store(arguments: SparkArguments) -> bool:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance import bucket_tasks
@@ -19,7 +20,9 @@ from airflow_hiveacid.writing.compaction import CompactionEngine
 
 def compact_tables(job: JobContext) -> JobResult:
     """Compact the partitions that need it, of all transactional tables with matching names."""
-    return any_engine.compact_tables(job, SparkCompactions(job.spark))
+    return any_engine.compact_tables(
+        job, SparkCompactions(job.spark), any_engine.planned_tables(job)
+    )
 
 
 class SparkCompactions(CompactionEngine):
@@ -38,9 +41,8 @@ class SparkCompactions(CompactionEngine):
         """The number of cores."""
         return int(self._spark.sparkContext.defaultParallelism)
 
-    @property
-    def is_stopped(self) -> bool:
-        """True if the session's JVM is ending."""
+    def excuses(self, error: HiveAcidError) -> bool:  # noqa: ARG002 - of the base class
+        """Return True if the session's JVM is ending."""
         return is_stopped(self._spark)
 
     def group(self, name: str) -> AbstractContextManager[Callable[[], None]]:

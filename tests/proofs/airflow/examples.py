@@ -1,4 +1,4 @@
-"""Plays of the example DAGs: Airflow parses all of them, and runs each with a real local Spark.
+"""Plays of the example DAGs: Airflow parses all of them, and runs each, if need be in a real Spark.
 
 The examples run in the order of `_EXAMPLES`, since some change the tables of others. Before each
 round of an example, the program makes what its page expects of the user: tables, deltas, a pool, a

@@ -52,7 +52,8 @@ def directories(lake: Lake) -> list[str]:
 
 
 def in_spark(job: WritingJob) -> JobResult:
-    return compact_tables.compact_tables(job, SparkCompactions(pretended_spark()))
+    plan = compact_tables.planned_tables(job)
+    return compact_tables.compact_tables(job, SparkCompactions(pretended_spark()), plan)
 
 
 def die(lake: Lake, step: str, **job: Any) -> None:  # noqa: ANN401

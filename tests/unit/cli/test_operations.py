@@ -11,6 +11,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 import yaml
 
+from airflow_hiveacid.arrow import compaction
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
@@ -52,9 +54,9 @@ from airflow_hiveacid.plan.compaction_policy import (
     RATIO_PARAMETER,
     GivenThresholds,
 )
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.versions.history import VersionEntry
+from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -543,44 +545,60 @@ def test_a_compaction_is_planned_without_spark(
     assert client.show_compactions(REF) == ()
 
 
-def test_each_compact_command_starts_a_new_job_and_needs_pyspark(
+def _compacted(job: WritingJob) -> JobResult:
+    outcome = CompactionOutcome(partition="", done=True, kind="minor", why="asked for")
+    return JobResult(
+        kind="compact",
+        job_key=job.spec.job_key,
+        status=JobStatus.COMMITTED,
+        table="demo.t",
+        details={"compactions": [to_json(outcome)]},
+    )
+
+
+def test_each_compact_command_starts_a_new_job(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: list[JobSpec] = []
 
-    def compact(job: JobContext) -> JobResult:
+    def compact(job: WritingJob) -> JobResult:
         jobs.append(job.spec)
-        outcome = CompactionOutcome(partition="", done=True, kind="minor", why="asked for")
-        return JobResult(
-            kind="compact",
-            job_key=job.spec.job_key,
-            status=JobStatus.COMMITTED,
-            table="demo.t",
-            details={"compactions": [to_json(outcome)]},
-        )
+        return _compacted(job)
 
-    monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
-    monkeypatch.setattr("airflow_hiveacid.spark.maintenance.compact_tables.compact_tables", compact)
+    monkeypatch.setattr(compaction, "compact_in_process", compact)
     for _ in range(2):
         told = run("compact", "demo.t", "--choice", "minor").splitlines()
         assert told[-1].split() == ["(table)", "minor", "yes", "asked", "for"]
     expected = CompactSpec.of_table("demo.t", choice=CompactionChoice.MINOR)
     assert [job.job for job in jobs] == [expected, expected]
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
-    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
-    assert "use HiveAcidCompactOperator" in run("compact", "demo.t", "--choice", "minor", status=2)
 
 
-def test_a_compaction_without_pyspark_ends_if_nothing_is_due_else_names_the_environment_for_spark(
+def test_a_small_compaction_runs_in_the_process_of_the_command(
+    run: Callable[..., str], tmp_path: Path
+) -> None:
+    (line,) = run("compact", "demo.t", "-o", "plain").splitlines()[1:]
+    assert line.split()[:2] == ["(table)", "none"]
+    told = run("compact", "demo.t", "--delta-count", "2").splitlines()
+    assert told[-1].split()[:2] == ["(table)", "major"]
+    assert "base_0000002_v0000003" in {path.name for path in (tmp_path / "t").iterdir()}
+
+
+def test_a_large_compaction_runs_with_pyspark_or_names_the_environment_for_it(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     variable = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
     monkeypatch.delenv(variable, raising=False)
-    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
-    (line,) = run("compact", "demo.t", "-o", "plain").splitlines()[1:]
-    assert line.split()[:2] == ["(table)", "none"]
+    small = partial(compaction.compact_in_process, most_bytes=1)
+    monkeypatch.setattr(compaction, "compact_in_process", small)
+    module = "airflow_hiveacid.spark.maintenance.compact_tables.compact_tables"
+    monkeypatch.setattr(module, _compacted)
+    monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
     due = ("compact", "demo.t", "--delta-count", "2")
+    assert "asked for" in run(*due)
+    monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
     told = run(*due, status=2)
+    assert "this environment has no PySpark, which the command needs because the compac" in told
     assert "create an environment with `spark-environment DIR` and run `DIR/bin/python" in told
     assert "use HiveAcidCompactOperator" in told
     program(tmp_path / "spark" / "python", "")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.arrow import job as arrow_job
+from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.cli.commands.past import history_answer
 from airflow_hiveacid.cli.output import shown
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -20,8 +23,8 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
+from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -319,12 +322,21 @@ def test_a_restore_to_a_removed_version_names_the_command_that_would_have_kept_i
     assert "keep default.t --readable-for '7 days'" in told
 
 
-def test_a_restore_without_pyspark_names_the_operator_to_use(
+def test_a_small_restore_runs_in_the_process_of_the_command(run: Callable[..., str]) -> None:
+    told = run("restore", "default.t", "--version", "1").splitlines()
+    assert told[0] == "default.t: restore to version 1: committed as version 4"
+    assert told[2].split() == ["(table)", "delta", "0", "1", "1"]
+    assert rows_in(run("scan", "default.t", "-o", "json")) == [[1, "n1"]]
+
+
+def test_a_large_restore_without_pyspark_names_the_operator_to_use(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    small = partial(arrow_job.run_in_process, limits=Limits(rows=0))
+    monkeypatch.setattr(arrow_job, "run_in_process", small)
     monkeypatch.setattr("importlib.metadata.distributions", lambda **_: iter(()))
     told = run("restore", "default.t", "--version", "1", status=2)
-    assert "this environment has no PySpark" in told
+    assert "this environment has no PySpark, which the command needs because " in told
     assert "HiveAcidRestoreOperator" in told
 
 
@@ -347,9 +359,9 @@ def test_a_restore_that_changes_nothing_needs_no_pyspark(
 def test_each_restore_command_starts_a_new_job_and_prints_the_committed_version(
     run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, asked: list[str], version: str
 ) -> None:
-    jobs: list[JobContext] = []
+    jobs: list[WritingJob] = []
 
-    def restore(job: JobContext) -> JobResult:
+    def restore(job: WritingJob) -> JobResult:
         jobs.append(job)
         partition = {"partition": "", "how": "delta", "come": 1, "go": 2, "stay": 3}
         return JobResult(
@@ -361,8 +373,7 @@ def test_each_restore_command_starts_a_new_job_and_prints_the_committed_version(
             details={"restore": [partition]},
         )
 
-    monkeypatch.setattr("airflow_hiveacid.spark.engine.session.open_session", lambda _: None)
-    monkeypatch.setattr("airflow_hiveacid.spark.statements.restore.restore", restore)
+    monkeypatch.setattr(arrow_job, "run_in_process", restore)
     assert run("restore", "default.t", *asked).splitlines() == [
         f"default.t: restore to {VersionSpec.parse(version)}: committed as version 3",
         "partition  how    rows added  removed  unchanged",

@@ -14,6 +14,7 @@ def _delete(name: str, *, deferrable: bool) -> HiveAcidDeleteOperator:
         task_id=name,
         table=f"kills.{name}",
         where="id = 1",
+        engine="spark",
         deferrable=deferrable,
         retries=3,
         retry_delay=timedelta(seconds=1),

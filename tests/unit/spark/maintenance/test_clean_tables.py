@@ -27,8 +27,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.maintenance.without_spark import clean_on_worker
+from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning, clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR

@@ -28,7 +28,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.without_spark import clean_on_worker
+from airflow_hiveacid.maintenance.clean_tables import clean_on_worker
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP

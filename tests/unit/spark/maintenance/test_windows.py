@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.arrow.compaction import compact_in_process
 from airflow_hiveacid.format.errors import (
     JobFailedError,
     PartitionsFailedError,
@@ -20,7 +21,6 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
-from airflow_hiveacid.maintenance.without_spark import nothing_to_compact
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
@@ -202,7 +202,7 @@ def test_behind_the_end_a_job_does_not_even_plan(
     assert (planned.status, compacted(planned)) == (JobStatus.PLANNED, {"default.a": False})
 
 
-def test_if_the_window_ends_during_the_plan_of_the_worker_no_spark_starts(
+def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night
 ) -> None:
     warehouse.table("a", 3)
@@ -214,6 +214,5 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_spark_starts(
 
     monkeypatch.setattr(CompactionFacts, "plan", slow)
     job = warehouse.job("default.*", until_s=_END_S)
-    result = nothing_to_compact(warehouse.client, job.spec, job.job_of(None))
-    assert result is not None
+    result = compact_in_process(job)
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)
