@@ -20,13 +20,13 @@ from airflow_hiveacid.operators.declaration import Argument, declaration, one_of
 from airflow_hiveacid.operators.reporting.plan_text import erasure_lines
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.worker_first import MaintenanceOperator, ManyTablesOperator
+from airflow_hiveacid.operators.worker_first import EngineOperator, ManyTablesOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.rebalancing import MOST_FILES
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 
-class HiveAcidCompactOperator(MaintenanceOperator):
+class HiveAcidCompactOperator(EngineOperator):
     """Compact a table or one of its partitions.
 
     By default, the worker compacts the due partitions itself if they have at most 256 MiB to read
@@ -77,7 +77,7 @@ class HiveAcidCompactOperator(MaintenanceOperator):
         self.take_arguments(locals())
 
 
-class HiveAcidCleanOperator(MaintenanceOperator):
+class HiveAcidCleanOperator(EngineOperator):
     """Remove directories that no reader needs any more, and directories of crashed writers.
 
     The worker cleans the table without Spark; see `engine`.

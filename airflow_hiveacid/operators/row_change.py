@@ -6,13 +6,10 @@ from collections.abc import Collection, Mapping
 from functools import partial as bind
 from typing import Annotated, Any, Final
 
-from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import StatementSpec
-from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
@@ -68,24 +65,6 @@ class InProcessOperator(HiveAcidRowChangeOperator, EngineOperator):
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(engine=engine, **kwargs)
-
-    def done_on_worker(
-        self,
-        client: MetastorePort,
-        job: JobSpec,
-        excused: tuple[type[HiveAcidError], ...],  # noqa: ARG002 - of the base class
-    ) -> JobResult:
-        """Run the job's statements or restore in this process."""
-        from airflow_hiveacid.plan.statements.simple import simple_specs  # noqa: PLC0415 - for tasks only
-
-        if not isinstance(job.job, RestoreSpec):
-            simple_specs(job.job)  # what always needs Spark loads no Arrow, and asks no server
-        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
-
-        let_pandas_wait()
-        from airflow_hiveacid.arrow.job import prepared_job  # noqa: PLC0415 - needs Arrow
-
-        return self.run_here(client, job, prepared_job)
 
 
 class StatementOperator(HiveAcidRowChangeOperator):

@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, RestoreSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
@@ -112,7 +112,27 @@ class EngineOperator(HiveAcidSparkOperator):
 
         Then nothing is changed, or, if only some partitions have failed, the others are done.
         """
-        raise NotImplementedError
+        match job.job:
+            case CleanSpec() as spec:
+                from airflow_hiveacid.maintenance.clean_tables import clean_on_worker  # noqa: PLC0415 - needs Arrow
+
+                return clean_on_worker(client, job, spec, self.check_alive)
+            case CompactSpec() | RestoreSpec():
+                pass
+            case statement:
+                from airflow_hiveacid.plan.statements.simple import simple_specs  # noqa: PLC0415 - for tasks only
+
+                simple_specs(statement)  # what always needs Spark loads no Arrow, asks no server
+        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
+
+        let_pandas_wait()
+        if isinstance(job.job, CompactSpec):
+            from airflow_hiveacid.arrow.compaction import prepared_compaction  # noqa: PLC0415 - needs Arrow
+
+            return self.run_here(client, job, bind(prepared_compaction, excused=excused))
+        from airflow_hiveacid.arrow.job import prepared_job  # noqa: PLC0415 - needs Arrow
+
+        return self.run_here(client, job, prepared_job)
 
     def run_here(
         self,
@@ -207,26 +227,7 @@ class EngineOperator(HiveAcidSparkOperator):
             raise
 
 
-class MaintenanceOperator(EngineOperator):
-    """Compact or clean on the worker as far as the job needs no Spark."""
-
-    def done_on_worker(
-        self, client: MetastorePort, job: JobSpec, excused: tuple[type[errors.HiveAcidError], ...]
-    ) -> JobResult:
-        """Clean, or compact partitions that have little to read in all."""
-        if isinstance(job.job, CleanSpec):
-            from airflow_hiveacid.maintenance.clean_tables import clean_on_worker  # noqa: PLC0415 - needs Arrow
-
-            return clean_on_worker(client, job, job.job, self.check_alive)
-        from airflow_hiveacid.arrow.without_pandas import let_pandas_wait  # noqa: PLC0415 - needs Arrow
-
-        let_pandas_wait()
-        from airflow_hiveacid.arrow.compaction import prepared_compaction  # noqa: PLC0415 - needs Arrow
-
-        return self.run_here(client, job, bind(prepared_compaction, excused=excused))
-
-
-class ManyTablesOperator(MaintenanceOperator):
+class ManyTablesOperator(EngineOperator):
     """Run a job on all transactional tables that match the names and patterns in `tables`."""
 
     @property

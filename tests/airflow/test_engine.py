@@ -366,6 +366,13 @@ def test_a_compaction_of_many_tables_runs_on_the_worker(spark: FakeSpark) -> Non
 
 
 @pytest.mark.usefixtures("_two_deltas")
+def test_a_compaction_of_sql_runs_on_the_worker(spark: FakeSpark) -> None:
+    sql = "ALTER TABLE d.t COMPACT 'major'"
+    assert run_task(HiveAcidSqlOperator(task_id="sql", sql=sql))["status"] == "committed"
+    assert spark.calls == []
+
+
+@pytest.mark.usefixtures("_two_deltas")
 def test_a_driver_compacts_if_the_task_or_its_connection_says_so(
     spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
 ) -> None:

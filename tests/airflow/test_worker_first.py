@@ -47,7 +47,7 @@ from airflow_hiveacid.operators import (
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, Progress, event_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY
-from airflow_hiveacid.operators.worker_first import MaintenanceOperator
+from airflow_hiveacid.operators.worker_first import EngineOperator
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.writing import compact_tables
@@ -65,7 +65,7 @@ from tests.support.airflow_support import (
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-Make: TypeAlias = Callable[..., "MaintenanceOperator"]
+Make: TypeAlias = Callable[..., "EngineOperator"]
 _REF = TableRef("d", "t")
 _DRIVER = "a Spark driver does this job"
 
