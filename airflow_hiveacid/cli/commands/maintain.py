@@ -31,7 +31,7 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
@@ -313,10 +313,11 @@ def restore(options: argparse.Namespace) -> Iterator[str]:
         }
     else:
         result = _restored(options, RestoreSpec(target=str(ref), version=version.text()))
+        is_new = result.status is JobStatus.COMMITTED
         body = {
             "table": result.table,
             "status": result.status.value,
-            "write_id": result.write_ids.get(result.table),
+            "write_id": result.write_ids.get(result.table) if is_new else None,
             **result.details,
         }
     text = _restore_text(body, str(version))

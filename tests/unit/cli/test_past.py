@@ -324,7 +324,7 @@ def test_a_restore_to_a_removed_version_names_the_command_that_would_have_kept_i
 
 def test_a_small_restore_runs_in_the_process_of_the_command(run: Callable[..., str]) -> None:
     told = run("restore", "default.t", "--version", "1").splitlines()
-    assert told[0] == "default.t: restore to version 1: committed as version 4"
+    assert told[0] == "default.t: restore to version 1: committed as version 3"
     assert told[2].split() == ["(table)", "delta", "0", "1", "1"]
     assert rows_in(run("scan", "default.t", "-o", "json")) == [[1, "n1"]]
 
