@@ -53,6 +53,7 @@ from tests.unit.storage.orc_tables import write_plain
 
 pytestmark = pytest.mark.usefixtures("spark")
 _REF = TableRef("d", "t")
+_HERE = "the worker did this job without Spark"
 
 
 @pytest.fixture(autouse=True)
@@ -114,13 +115,18 @@ def test_the_worker_reads_values_from_json_as_a_driver_does() -> None:
     assert run_task(delete)["rows"]["deleted"] == 1
 
 
+def _choosing(log: TaskLog) -> list[str]:
+    """The lines that say which engine did the job, and why."""
+    return [line for line in log.lines if "without Spark" in line or "a Spark driver" in line]
+
+
 def test_the_worker_runs_simple_statements_by_default(
     spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = TaskLog.of_tasks(monkeypatch)
     assert run_task(_insert((1, "a")))["rows"]["inserted"] == 1
     assert spark.calls == []
-    assert log.lines[0] == "the worker did this job without Spark"
+    assert _choosing(log) == [_HERE]
 
 
 def _merge_table(**given: Any) -> HiveAcidMergeOperator:  # noqa: ANN401
@@ -191,9 +197,9 @@ def test_a_default_task_with_too_many_rows_leaves_them_to_spark_and_nothing_behi
     source = {"columns": ["id"], "values": [[number] for number in range(100_001)]}
     run_task(HiveAcidInsertOperator(task_id="insert", table="d.t", source=source))
     assert len(spark.calls) == 1
-    assert log.lines[0] == (
+    assert _choosing(log) == [
         "a Spark driver does this job, because it changes more than 100000 rows"
-    )
+    ]
     assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
     assert client.show_locks() == ()
     assert [file for file in (tmp_path / "t").rglob("*") if file.is_file()] == []
@@ -319,8 +325,6 @@ def test_a_version_is_restored_on_the_worker(spark: FakeSpark) -> None:
 
 # ---- compactions ---------------------------------------------------------------------------------
 
-_HERE = "the worker did this job without Spark"
-
 
 @pytest.fixture
 def _two_deltas() -> None:
@@ -332,11 +336,6 @@ def _two_deltas() -> None:
 def _compact(**given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
     given = {"task_id": "compact", "choice": "major", **given}
     return HiveAcidCompactOperator(table="d.t", **given)
-
-
-def _choosing(log: TaskLog) -> list[str]:
-    """The lines that say which engine did the job, and why."""
-    return [line for line in log.lines if "without Spark" in line or "a Spark driver" in line]
 
 
 @pytest.mark.usefixtures("_two_deltas")
