@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -37,6 +38,7 @@ def test_a_metastores_line_has_the_counts_of_its_tests(tmp_path: Path) -> None:
 
 
 SAMPLE = ("tests/spark/test_a.py",)
+COMMIT = "0123456789ab"
 NEWEST_JAVA = pysparks.Cell("4.3.0", 25, "local")
 
 
@@ -67,8 +69,11 @@ def test_results_of_one_pyspark_are_kept_beside_those_of_others(
     page, records = tmp_path / "page.md", tmp_path / "folder" / "pyspark.json"
     page.write_text(f"<!-- {pysparks.MARK} -->\n<!-- end of pyspark -->\n")
     commands: list[tuple[str, ...]] = []
+    changes = iter((" M tests/conftest.py\n", ""))
 
     def run(*command: str, variables: dict[str, str] | None = None) -> str:
+        if command[0] == "git":
+            return f"{COMMIT}\n" if command[1] == "rev-parse" else next(changes)
         commands.append(command)
         if variables and variables["HIVEACID_SPARK_MASTER"] == "standalone":
             raise steps.StepError("1 failed, 2 passed")
@@ -81,6 +86,13 @@ def test_results_of_one_pyspark_are_kept_beside_those_of_others(
         assert pysparks.tried(cell, SAMPLE, lambda _: None, records) is is_good
     assert commands[0] == ("make", "build/pyspark-4.3.0/ready")
     assert SAMPLE[0] in commands[1]
+    assert json.loads(records.read_text()) == {
+        "4.3.0/25/standalone": {
+            "tests": "failed: 1 failed, 2 passed",
+            "commit": f"{COMMIT}-dirty",
+        },
+        "4.3.0/25/local": {"tests": "3 passed", "commit": COMMIT},
+    }
     pysparks.write(page, records)
     table = between(page.read_text(), pysparks.MARK).splitlines()[2:]
     assert [re.findall(r"\| (\S+) \| (\d+) \|", line)[0] for line in table] == [
