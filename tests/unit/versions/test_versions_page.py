@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.supported_versions import PYSPARK
+from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 from tests.proofs.versions import airflow_releases, metastores, pysparks, steps
 from tests.support.documents import ROOT, between
 
@@ -47,6 +47,21 @@ def test_every_supported_pyspark_is_tried_and_make_test_runs_the_oldest_and_the_
     assert minors == list(PYSPARK.versions)
     chosen = f"\nOLDEST_SPARK := {pysparks.OLDEST}\nNEWEST_SPARK := {pysparks.NEWEST}\n"
     assert chosen in (ROOT / "Makefile").read_text()
+
+
+def test_the_page_claims_the_pairs_of_pyspark_and_java_that_the_run_tries() -> None:
+    page = pysparks.PAGE.read_text()
+    pairs = {(v.rpartition(".")[0], j) for v, javas in pysparks.RELEASES.items() for j in javas}
+    claims: list[str] = []
+    untested: list[str] = []
+    for java in map(int, JAVA.versions):
+        tried = [minor for minor in PYSPARK.versions if (minor, java) in pairs]
+        others = [minor for minor in PYSPARK.versions if minor not in tried]
+        claims.append(f"{java} (with PySpark {', '.join(tried)})" if others else str(java))
+        if others and java > 17:  # Spark 4 does not start with an older one
+            untested.append(f"{java} with PySpark {', '.join(others)}; ")
+    assert f"| Java of drivers and executors | {', '.join(claims)} |" in page
+    assert f"| Java | below 11 | start of a driver | {''.join(untested)}other versions |" in page
 
 
 def test_the_oldest_and_the_newest_pyspark_run_all_tests_once_and_the_others_a_sample() -> None:
