@@ -22,15 +22,18 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     Moment,
     is_repeatable,
     resolve,
     resolved,
 )
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.pruning import key_ranges
+from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.clauses import HelperNames
@@ -263,6 +266,44 @@ def test_no_function_without_arguments_returns_a_time_of_its_own(spark: SparkSes
                     left[name] = frame.dtypes[0][1]
     assert current >= {"current_timestamp", "now", "current_date", "curdate", "localtimestamp"}
     assert set(left.values()) <= {"string"}, left
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ts < TIMESTAMP'now'",
+        'd = DATE "Today"',
+        "d = 'yesterday'",
+        "ts > to_timestamp('today')",
+        "id IN (SELECT id FROM range(3) WHERE t.d < to_date(' TOMORROW '))",
+        "d < :word",
+    ],
+)
+def test_a_string_that_stands_for_the_current_time_is_refused(
+    spark: SparkSession, condition: str
+) -> None:
+    table = table_of(id="bigint", d="date", ts="timestamp", v="string")
+    parameters = read_parameters({"word": "today"} if ":word" in condition else {})
+    with pytest.raises(errors.ExpressionError, match=r"write current_timestamp\(\)"):
+        plan_change(
+            spark,
+            table,
+            DeleteSpec(target="d.t", where=condition),
+            TextTerms(parameters=parameters),
+        )
+    with pytest.raises(errors.SourceUnreadableError, match=r"write current_timestamp\(\)"):
+        load_source(
+            spark,
+            SourceSpec(
+                tables={"t": "d.t"},
+                query=f"SELECT * FROM t WHERE {condition}",
+                parameters=parameters,
+            ),
+            {"t": empty_target(spark, table)},
+        )
+    accepted = "v IN ('now', 'today') OR v = \"DATE 'today'\" OR now() > ts OR v = :word"
+    terms = TextTerms(parameters=read_parameters({"word": "tomorrow"}))
+    plan_change(spark, table, DeleteSpec(target="d.t", where=accepted), terms)
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ TEXT_ERRORS: Final = (
     NotOfOneRowError,
     parsed_sql.RefusedTextError,
     parsed_sql.UnboundParameterError,
+    current_time.UnfixedTimeError,
 )
 """The errors for SQL that cannot be parsed, resolved or used."""
 
@@ -164,7 +165,8 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
     """Resolve expressions that can use only the columns of a frame.
 
     Raises AnalysisException or ParseException if Spark cannot parse or resolve an expression. For
-    NotOfOneRowError, RefusedTextError and UnboundParameterError, see these classes.
+    NotOfOneRowError, RefusedTextError, UnboundParameterError and UnfixedTimeError, see these
+    classes.
     """
     output = _Output.of(frame)
     return _resolved(output, _found(frame, texts, moment))
@@ -259,13 +261,18 @@ def _asked(
         raise NotOfOneRowError
     if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
+    current_time.check(jvm, plan, texts, moment.terms.values())
     return projection, plan, aliases
 
 
 def query(spark: SparkSession, text: str, terms: parsed_sql.TextTerms) -> DataFrame:
-    """Return the rows of a query; errors are those of `parsed_query`, and of its analysis."""
+    """Return the rows of a query.
+
+    Errors are those of `parsed_query` and of its analysis, and UnfixedTimeError.
+    """
     jvm = jvm_of(spark)
     frame = DataFrame(dataset_of(spark, parsed_sql.parsed_query(spark, jvm, text, terms)), spark)
+    current_time.check(jvm, _analysed(frame), [text], terms.values())
     if not terms.allows_unsafe:
         parsed_sql.CallCheck.of(jvm).query(_analysed(frame))
     return frame

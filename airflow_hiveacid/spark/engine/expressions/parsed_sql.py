@@ -88,6 +88,12 @@ class TextTerms:
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     allows_unsafe: bool = False
 
+    def values(self) -> Iterator[str]:
+        """Yield each parameter's values, as text."""
+        for parameter in self.parameters.values():
+            for value in parameter.values:
+                yield value.text
+
 
 DEFAULT_TERMS: Final = TextTerms()
 

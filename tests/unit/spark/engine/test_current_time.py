@@ -1,4 +1,4 @@
-"""Which calls of the current time become literals.
+"""Which calls of the current time become literals, and which strings are refused.
 
 Stand-ins replace the trees of Spark and the clock of Java.
 """
@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.spark.engine.expressions.current_time import fixed
+from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError, check, fixed
 
 AT = dt.datetime(2026, 1, 31, 23, 4, 5, 678901, tzinfo=dt.UTC)
-CURRENT, QUERIES = "CURRENT_LIKE", "PLAN_EXPRESSION"
+CURRENT, QUERIES, LITERAL = "CURRENT_LIKE", "PLAN_EXPRESSION", "LITERAL"
 
 
 def sequence(*items: object) -> Any:  # noqa: ANN401 - a Scala sequence
@@ -28,6 +28,7 @@ class Tree:
         self, *children: Tree, patterns: tuple[str, ...] = (), expressions: tuple[Tree, ...] = ()
     ) -> None:
         self.parts = (*children, *expressions)
+        self.getClass = lambda: SimpleNamespace(getSimpleName=lambda: "Tree")
         self.patterns = patterns
         self.children = lambda: sequence(*children)
         self.expressions = lambda: sequence(*expressions)
@@ -49,6 +50,17 @@ class Call(Tree):
         self.zoneId = lambda: dt.timezone(dt.timedelta(hours=hours))
 
 
+class Literal(Tree):
+    """A literal whose SQL the parser remembers."""
+
+    def __init__(self, text: str, type_: str) -> None:
+        super().__init__(patterns=(LITERAL,))
+        context = SimpleNamespace(fragment=lambda: text)
+        self.getClass = lambda: SimpleNamespace(getSimpleName=lambda: "Literal")
+        self.dataType = lambda: SimpleNamespace(typeName=lambda: type_)
+        self.origin = lambda: SimpleNamespace(context=lambda: context)
+
+
 class Changes(dict[Tree, object]):
     put = dict.__setitem__
 
@@ -61,20 +73,29 @@ def local(instant: dt.datetime, zone: dt.timezone) -> Any:  # noqa: ANN401
     return SimpleNamespace(wall=moment, toLocalDate=moment.date, toLocalTime=lambda: clock)
 
 
-def java() -> Any:  # noqa: ANN401
+def java(*, replaces: bool = False) -> Any:  # noqa: ANN401
+    """A JVM; `replaces`: whether Spark finds a string that stands for the current time."""
     literal = SimpleNamespace(
         apply=lambda value: getattr(value, "wall", value),
         create=lambda value, type_: (value, type_.typeName()),
     )
     module = SimpleNamespace(**{"MODULE$": literal})
+    rules = SimpleNamespace(
+        ReplaceExpressions=SimpleNamespace(apply=lambda plan: plan),
+        SpecialDatetimeValues=SimpleNamespace(
+            apply=lambda _: SimpleNamespace(fastEquals=lambda _: not replaces)
+        ),
+    )
     catalyst = SimpleNamespace(
         trees=SimpleNamespace(
             TreePattern=SimpleNamespace(
                 CURRENT_LIKE=lambda: CURRENT,
                 PLAN_EXPRESSION=lambda: QUERIES,
+                LITERAL=lambda: LITERAL,
             )
         ),
         expressions=SimpleNamespace(**{"Literal$": module}),
+        optimizer=rules,
     )
     sql = SimpleNamespace(catalyst=catalyst)
     return SimpleNamespace(
@@ -123,3 +144,35 @@ def test_calls_that_return_no_time_and_queries_in_expressions_stay() -> None:
 def test_a_plan_without_the_current_time_stays_as_it_is() -> None:
     plan = Tree(Tree(), expressions=(Tree(),))
     assert fixed(java(), plan, AT) is plan
+
+
+@pytest.mark.parametrize(
+    "text", ["TIMESTAMP'now'", 'Date " Today"', "timestamp_ntz 'yesterday Europe/Paris'"]
+)
+def test_a_typed_literal_that_stands_for_the_current_time_is_refused(text: str) -> None:
+    found = Literal(text, "date")
+    plan = Tree(expressions=(Literal("1", "int"), Tree(Literal("", "timestamp"), found)))
+    with pytest.raises(UnfixedTimeError, match=r"write current_timestamp\(\)"):
+        check(java(), plan, [f"d = {text}"], [])
+
+
+def test_other_literals_with_such_a_word_are_accepted() -> None:
+    literals = (
+        *(Literal("DATE'2026-01-31'", "date"), Literal("DATE 'nowhere'", "date")),
+        *(
+            Literal("'today'", "string"),
+            Literal("\"DATE 'now'\"", "string"),
+            Literal("r'now'", "string"),
+        ),
+    )
+    check(java(), Tree(expressions=literals), ["v = 'today'"], ["now"])
+
+
+@pytest.mark.parametrize(("text", "value"), [("d = 'today'", ""), ("d = :day", " Yesterday")])
+def test_a_string_that_spark_replaces_by_the_current_time_is_refused(text: str, value: str) -> None:
+    with pytest.raises(UnfixedTimeError):
+        check(java(replaces=True), Tree(), [text], [value])
+
+
+def test_spark_is_asked_only_if_such_a_word_is_given() -> None:
+    check(java(replaces=True), Tree(), ["d = current_date()", "v = 'known today'"], ["known", ""])
