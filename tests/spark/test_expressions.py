@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -19,14 +22,18 @@ from airflow_hiveacid.jobs.specs.statements import (
     SourceSpec,
     UpdateSpec,
 )
+from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.spark.engine.expressions.catalyst import (
     Moment,
     is_repeatable,
     resolve,
     resolved,
 )
+from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
+from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.pruning import key_ranges
+from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
 from airflow_hiveacid.spark.statements.clauses import HelperNames
@@ -36,6 +43,7 @@ from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
 from airflow_hiveacid.writing.event_files import partition_text
 from tests.support.merge_clauses import UPDATE_V, matched_delete
+from tests.support.spark_lab import with_settings
 
 
 def table_of(**columns: str) -> TableInfo:
@@ -180,6 +188,9 @@ def test_an_unsupported_on_condition_of_a_merge_is_refused_during_planning(
         plan_merge(spark, table_of(k="int", n="int", d="date"), spec, source)
 
 
+TIME_TYPE = {"spark.sql.timeType.enabled": "true"}
+
+
 def test_the_current_time_is_the_same_in_every_query_of_a_statement(spark: SparkSession) -> None:
     asked = [
         "current_timestamp()",
@@ -203,6 +214,96 @@ def test_the_current_time_is_the_same_in_every_query_of_a_statement(spark: Spark
     assert told[0] == told[1]
     assert tuple(source.collect()[0]) == tuple(told[0])
     assert told[0][0] == told[0][1] == told[0][7]
+
+
+def test_a_frame_of_another_time_zone_has_the_time_of_the_statement(spark: SparkSession) -> None:
+    moment = Moment.now(spark)
+    frames: list[DataFrame] = []
+    for zone in ("UTC", "Asia/Tokyo"):
+        with with_settings(spark, {"spark.sql.session.timeZone": zone}):
+            frames.append(spark.sql("select localtimestamp(), current_date()"))
+    utc, tokyo = [moment.fixed_in(frame).collect()[0] for frame in frames]
+    assert tokyo[0] - utc[0] == dt.timedelta(hours=9)
+    assert (utc[1], tokyo[1]) == (utc[0].date(), tokyo[0].date())
+
+
+def test_the_current_time_of_day_is_that_of_the_statement(spark: SparkSession) -> None:
+    texts = ["current_time()", "current_time(0)", "current_time(1 + 2)", "current_time"]
+    asked = ["date_format(now(), 'HH:mm:ss.SSSSSS')", *[f"string({text})" for text in texts]]
+    moment, frame = Moment.now(spark), spark.range(1)
+    with with_settings(spark, TIME_TYPE):
+        if not spark.catalog.functionExists("current_time"):  # before Spark 4.1
+            with pytest.raises(AnalysisException, match="current_time"):
+                resolve(frame, asked, moment)
+            return
+        values = [one.column for one in resolve(frame, asked, moment)]
+        source = moment.fixed_in(spark.sql(f"select {', '.join(asked)}"))
+        rows = [*frame.select(*values).collect(), *source.collect()]
+    day, *times = [dt.time.fromisoformat(text) for text in rows[0]]
+    assert tuple(rows[1]) == tuple(rows[0])
+    assert times == [
+        day,
+        day.replace(microsecond=0),
+        day.replace(microsecond=day.microsecond // 1000 * 1000),
+        day,
+    ]
+
+
+def test_no_function_without_arguments_returns_a_time_of_its_own(spark: SparkSession) -> None:
+    patterns = jvm_of(spark).org.apache.spark.sql.catalyst.trees.TreePattern
+    moment = Moment.now(spark)
+    current: set[str] = set()
+    left: dict[str, str] = {}
+    with with_settings(spark, TIME_TYPE):
+        for (name,) in spark.sql("SHOW SYSTEM FUNCTIONS").collect():
+            try:
+                frame = spark.sql(f"SELECT `{name}`() AS v")
+            except (PySparkException, Py4JJavaError):
+                continue  # it needs arguments
+            if frame._jdf.queryExecution().analyzed().containsPattern(patterns.CURRENT_LIKE()):
+                current.add(name)
+                if moment.plan_of(frame).containsPattern(patterns.CURRENT_LIKE()):
+                    left[name] = frame.dtypes[0][1]
+    assert current >= {"current_timestamp", "now", "current_date", "curdate", "localtimestamp"}
+    assert set(left.values()) <= {"string"}, left
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ts < TIMESTAMP'now'",
+        'd = DATE "Today"',
+        "d = 'yesterday'",
+        "ts > to_timestamp('today')",
+        "id IN (SELECT id FROM range(3) WHERE t.d < to_date(' TOMORROW '))",
+        "d < :word",
+    ],
+)
+def test_a_string_that_stands_for_the_current_time_is_refused(
+    spark: SparkSession, condition: str
+) -> None:
+    table = table_of(id="bigint", d="date", ts="timestamp", v="string")
+    parameters = read_parameters({"word": "today"} if ":word" in condition else {})
+    with pytest.raises(errors.ExpressionError, match=r"write current_timestamp\(\)"):
+        plan_change(
+            spark,
+            table,
+            DeleteSpec(target="d.t", where=condition),
+            TextTerms(parameters=parameters),
+        )
+    with pytest.raises(errors.SourceUnreadableError, match=r"write current_timestamp\(\)"):
+        load_source(
+            spark,
+            SourceSpec(
+                tables={"t": "d.t"},
+                query=f"SELECT * FROM t WHERE {condition}",
+                parameters=parameters,
+            ),
+            {"t": empty_target(spark, table)},
+        )
+    accepted = "v IN ('now', 'today') OR v = \"DATE 'today'\" OR now() > ts OR v = :word"
+    terms = TextTerms(parameters=read_parameters({"word": "tomorrow"}))
+    plan_change(spark, table, DeleteSpec(target="d.t", where=accepted), terms)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.spark.engine.java_names import each
 from airflow_hiveacid.spark.reading import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
@@ -125,7 +126,6 @@ def test_delete_events_are_broadcast_and_rows_are_not_shuffled(
 
 def sent(frame: DataFrame) -> int:
     """How many rows were sent to every executor for a frame that is computed."""
-    jvm = frame.sparkSession._jvm
     text = plan(frame).toString()
     assert text.count("BroadcastExchange") == 1
     todo, count = [plan(frame)], 0
@@ -135,8 +135,7 @@ def sent(frame: DataFrame) -> int:
             node = node.plan()
         if node.nodeName() == "BroadcastExchange":
             count += int(node.metrics().get("numOutputRows").get().value())
-        children = jvm.scala.jdk.javaapi.CollectionConverters.asJava(node.children())
-        todo += list(children)
+        todo += each(node.children())
     return count
 
 

@@ -74,6 +74,27 @@ def nodes(tree: JavaObject) -> Iterator[JavaObject]:
         yield from nodes(child)
 
 
+def module(package: Any, name: str) -> JavaObject:  # noqa: ANN401 - py4j's packages have no type
+    """Return an object of Scala, such as the companion of a class."""
+    found: JavaObject = getattr(getattr(package, f"{name}$"), "MODULE$")
+    return found
+
+
+def holding(plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
+    """Yield the expressions of a plan and its subqueries that have a tree pattern, outer first."""
+    for query in (plan, *each(plan.subqueriesAll())):
+        for node in _down(query, pattern):
+            for expression in each(node.expressions()):
+                yield from _down(expression, pattern)
+
+
+def _down(tree: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
+    if tree.containsPattern(pattern):
+        yield tree
+        for child in each(tree.children()):
+            yield from _down(child, pattern)
+
+
 @contextmanager
 def unknown_calls() -> Iterator[None]:
     """Raise UnknownJavaCallError if this release of Spark lacks what the block calls."""

@@ -25,7 +25,12 @@ from pyspark.util import InheritableThread
 from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, jvm_of, unknown_calls
+from airflow_hiveacid.spark.engine.java_names import (
+    UnknownJavaCallError,
+    jvm_of,
+    module,
+    unknown_calls,
+)
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
 from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling
@@ -315,8 +320,7 @@ def _register(spark: SparkSession) -> None:
     sql = jvm.org.apache.spark.sql
     if not isinstance(sql.hive.HiveUDFExpressionBuilder, JavaClass):
         raise UnknownJavaCallError("Spark's Hive module (spark-hive, hive-exec) is missing")
-    maker = getattr(getattr(sql.hive, "HiveUDFExpressionBuilder$"), "MODULE$")
-    none = getattr(getattr(jvm.scala, "None$"), "MODULE$")
+    maker, none = module(sql.hive, "HiveUDFExpressionBuilder"), module(jvm.scala, "None")
     no_files = jvm.PythonUtils.toSeq([])
     state = spark._jsparkSession.sessionState()  # noqa: SLF001 - there is no public way
     # This catalog only registers functions, so it needs no tables, files or parser.

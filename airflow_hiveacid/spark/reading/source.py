@@ -30,6 +30,7 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.source_options import secret_of
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
+from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried, condition_of, reason_of
 from airflow_hiveacid.spark.engine.types import small_frame
 from airflow_hiveacid.storage.stores.locations import open_location
@@ -258,7 +259,7 @@ def load_source(
         raise errors.UnsafeTextError(
             of=f"source {describe(source)}", text=source.query or "", what=str(error)
         ) from error
-    except parsed_sql.UnboundParameterError as error:
+    except (parsed_sql.UnboundParameterError, UnfixedTimeError) as error:
         raise errors.SourceUnreadableError(source=describe(source), reason=str(error)) from error
     except SPARK_ERRORS as error:
         raise _typed(source, error) from error

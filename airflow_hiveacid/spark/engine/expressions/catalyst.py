@@ -21,7 +21,7 @@ from pyspark.sql.types import BooleanType, DataType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.spark.engine.expressions import parsed_sql
+from airflow_hiveacid.spark.engine.expressions import current_time, parsed_sql
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
 from airflow_hiveacid.spark.engine.java_names import (
@@ -30,11 +30,11 @@ from airflow_hiveacid.spark.engine.java_names import (
     each,
     jvm_of,
     kind_of,
+    module,
     nodes,
     unknown_calls,
 )
 
-_NOW: Final = ("current_timestamp()", "now()", "current_date()", "localtimestamp()")
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _ALIAS: Final = "__hiveacid_expression_"
 _OF_NESTED_FIELDS: Final = False
@@ -76,6 +76,7 @@ TEXT_ERRORS: Final = (
     NotOfOneRowError,
     parsed_sql.RefusedTextError,
     parsed_sql.UnboundParameterError,
+    current_time.UnfixedTimeError,
 )
 """The errors for SQL that cannot be parsed, resolved or used."""
 
@@ -132,24 +133,16 @@ class Moment:
     parameters of the statement's SQL, and a flag that allows unsafe calls in this SQL.
     """
 
-    literals: JavaObject
+    instant: JavaObject
     terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
 
     @classmethod
     def now(
         cls, spark: SparkSession, terms: parsed_sql.TextTerms = parsed_sql.DEFAULT_TERMS
     ) -> Moment:
-        """Return the current time, in the session's time zone."""
-        jvm = jvm_of(spark)
-        plan = _analysed(spark.range(1).select(*[F.expr(text) for text in _NOW]))
-        computed = jvm.org.apache.spark.sql.catalyst.optimizer.ComputeCurrentTime.apply(plan)
-        literals = jvm.java.util.HashMap()
-        for call, literal in zip(
-            each(plan.expressions()), each(computed.expressions()), strict=True
-        ):
-            literals.put(call.child(), literal.child())
-        # Spark transforms its trees with a partial function, and a Scala map is a partial function.
-        return cls(jvm.PythonUtils.toScalaMap(literals), terms)
+        """Return the current time, with the precision of Spark's timestamps."""
+        time = jvm_of(spark).java.time
+        return cls(time.Instant.now().truncatedTo(time.temporal.ChronoUnit.MICROS), terms)
 
     def fixed_in(self, frame: DataFrame) -> DataFrame:
         """Return a frame whose current time is fixed to this moment."""
@@ -157,7 +150,7 @@ class Moment:
 
     def plan_of(self, frame: DataFrame) -> JavaObject:
         """Return the analysed plan of a frame, with the current time fixed to this moment."""
-        return _analysed(frame).transformAllExpressionsWithSubqueries(self.literals)
+        return current_time.fixed(jvm_of(frame.sparkSession), _analysed(frame), self.instant)
 
 
 def dataset_of(spark: SparkSession, plan: JavaObject) -> JavaObject:
@@ -172,7 +165,8 @@ def resolve(frame: DataFrame, texts: Sequence[str], moment: Moment) -> tuple[Res
     """Resolve expressions that can use only the columns of a frame.
 
     Raises AnalysisException or ParseException if Spark cannot parse or resolve an expression. For
-    NotOfOneRowError, RefusedTextError and UnboundParameterError, see these classes.
+    NotOfOneRowError, RefusedTextError, UnboundParameterError and UnfixedTimeError, see these
+    classes.
     """
     output = _Output.of(frame)
     return _resolved(output, _found(frame, texts, moment))
@@ -197,8 +191,7 @@ def comparisons(frame: DataFrame, condition: str, moment: Moment) -> Iterator[Co
         if isinstance(rule := getattr(rules, name), JavaClass):
             plan = rule.apply(plan)
     (alias,) = each(plan.expressions())
-    companion = getattr(sql.execution.datasources, "DataSourceStrategy$")
-    strategy = getattr(companion, "MODULE$")
+    strategy = module(sql.execution.datasources, "DataSourceStrategy")
     for part in _parts(alias.child()):
         positions = output.used_by(part)
         translated = strategy.translateFilter(part, _OF_NESTED_FIELDS)
@@ -268,13 +261,18 @@ def _asked(
         raise NotOfOneRowError
     if not plan.references().subsetOf(_analysed(frame).outputSet()):
         raise NotOfOneRowError
+    current_time.check(jvm, plan, texts, moment.terms.values())
     return projection, plan, aliases
 
 
 def query(spark: SparkSession, text: str, terms: parsed_sql.TextTerms) -> DataFrame:
-    """Return the rows of a query; errors are those of `parsed_query`, and of its analysis."""
+    """Return the rows of a query.
+
+    Errors are those of `parsed_query` and of its analysis, and UnfixedTimeError.
+    """
     jvm = jvm_of(spark)
     frame = DataFrame(dataset_of(spark, parsed_sql.parsed_query(spark, jvm, text, terms)), spark)
+    current_time.check(jvm, _analysed(frame), [text], terms.values())
     if not terms.allows_unsafe:
         parsed_sql.CallCheck.of(jvm).query(_analysed(frame))
     return frame

@@ -21,7 +21,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.spark.engine.java_names import JavaNames, each, kind_of, nodes
+from airflow_hiveacid.spark.engine.java_names import (
+    JavaNames,
+    each,
+    holding,
+    kind_of,
+    module,
+    nodes,
+)
 
 # The tree nodes that a query may have; others are commands, scripts, or not yet reviewed.
 _QUERY_NODES: Final = frozenset(
@@ -80,6 +87,12 @@ class TextTerms:
 
     parameters: Mapping[str, Parameter] = field(default_factory=dict)
     allows_unsafe: bool = False
+
+    def values(self) -> Iterator[str]:
+        """Yield each parameter's values, as text."""
+        for parameter in self.parameters.values():
+            for value in parameter.values:
+                yield value.text
 
 
 DEFAULT_TERMS: Final = TextTerms()
@@ -200,11 +213,6 @@ def _verbatim(spark: SparkSession, texts: Sequence[str]) -> Iterator[None]:
         spark.conf.set(_SUBSTITUTES, previous)
 
 
-def _module(package: Any, name: str) -> JavaObject:  # noqa: ANN401 - py4j's packages have no type
-    module: JavaObject = getattr(getattr(package, f"{name}$"), "MODULE$")
-    return module
-
-
 def _as_plan(logical: Any, expression: JavaObject) -> JavaObject:  # noqa: ANN401 - a package
     """Wrap an expression in a plan, because some of Spark's rules apply only to whole plans."""
     plan: JavaObject = logical.Filter(expression, logical.OneRowRelation())
@@ -221,13 +229,6 @@ def _may_exceed_bigint(text: str) -> bool:
     """Return whether SQL may contain a number beyond bigint; the exact search is slow."""
     digits = any(Decimal(number) >= _LARGEST_BIGINT for number in _LONG_DIGITS.findall(text))
     return digits or _DECIMAL_POWER.search(text) is not None
-
-
-def _down(expression: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-    if expression.containsPattern(pattern):
-        yield expression
-        for child in each(expression.children()):
-            yield from _down(child, pattern)
 
 
 def _nodes_above_views(plan: JavaObject) -> Iterator[JavaObject]:
@@ -293,7 +294,7 @@ class _Binder:
         cover queries within expressions, and a substituted WINDOW may contain further queries.
         """
         patterns = self.catalyst.trees.TreePattern
-        ctes = _module(self.catalyst.analysis, "CTESubstitution")
+        ctes = module(self.catalyst.analysis, "CTESubstitution")
         analyzer = self.spark._jsparkSession.sessionState().analyzer()  # noqa: SLF001 - as above
         windows = analyzer.WindowsSubstitution()
         new_plan: JavaObject = windows.apply(ctes.apply(plan))
@@ -307,7 +308,7 @@ class _Binder:
 
     def _queries_with(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
         gateway = self.spark.sparkContext._gateway  # noqa: SLF001 - as above
-        for expression in self._holding(plan, pattern):
+        for expression in holding(plan, pattern):
             if is_instance_of(gateway, expression, _QUERY_CLASS):
                 yield expression
 
@@ -338,7 +339,7 @@ class _Binder:
         """Refuse calls that read files during Spark's analysis, or compute a function's name."""
         patterns = self.catalyst.trees.TreePattern
         for kind in (patterns.UNRESOLVED_FUNCTION(), patterns.UNRESOLVED_IDENTIFIER()):
-            for expression in self._holding(plan, kind):
+            for expression in holding(plan, kind):
                 self._check_call(expression)
 
     def _check_call(self, call: JavaObject) -> None:
@@ -378,7 +379,7 @@ class _Binder:
         NULL (DecimalPrecision). If the literal is inside a cast, the analyser keeps the comparison.
         """
         changes = self.jvm.java.util.HashMap()
-        for literal in self._holding(plan, self.catalyst.trees.TreePattern.LITERAL()):
+        for literal in holding(plan, self.catalyst.trees.TreePattern.LITERAL()):
             cast = self._cast_of(literal)
             if cast is not None:
                 changes.put(literal, cast)
@@ -415,7 +416,7 @@ class _Binder:
         if not any(parameter.is_list for parameter in self.terms.parameters.values()):
             return plan
         changes = self.jvm.java.util.HashMap()
-        for node in self._with_markers(plan):
+        for node in holding(plan, self.markers):
             if kind_of(node) == "In":
                 changes.put(node, self.catalyst.expressions.In(node.value(), self._listed(node)))
         return plan.transformAllExpressionsWithSubqueries(self.jvm.PythonUtils.toScalaMap(changes))
@@ -432,17 +433,8 @@ class _Binder:
                 entries.add(entry)
         return self.jvm.PythonUtils.toSeq(entries)
 
-    def _with_markers(self, plan: JavaObject) -> Iterator[JavaObject]:
-        return self._holding(plan, self.markers)
-
-    def _holding(self, plan: JavaObject, pattern: JavaObject) -> Iterator[JavaObject]:
-        for query in (plan, *each(plan.subqueriesAll())):
-            for node in nodes(query):
-                for expression in each(node.expressions()):
-                    yield from _down(expression, pattern)
-
     def _unbound(self, plan: JavaObject) -> str:
-        for node in self._with_markers(plan):
+        for node in holding(plan, self.markers):
             if kind_of(node) == "NamedParameter":
                 name = str(node.name())
                 if name in self.terms.parameters:
@@ -451,7 +443,7 @@ class _Binder:
         return "only markers of the form :name can be bound; write :name for each value"
 
     def _literal(self, value: Value) -> JavaObject:
-        literals = _module(self.catalyst.expressions, "Literal")
+        literals = module(self.catalyst.expressions, "Literal")
         literal = literals.apply(self._java(value))
         if value.type not in {ValueType.INT, ValueType.DECIMAL}:
             return literal

@@ -1,0 +1,102 @@
+"""The current time of a plan: fixed to one moment, or refused.
+
+Spark computes it for each query, and a statement has several.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from py4j.java_gateway import JavaObject
+
+from airflow_hiveacid.spark.engine.java_names import JavaNames, each, holding, kind_of, module
+
+_WORD: Final = r"\s*(?:now|today|tomorrow|yesterday)\b"
+_ANY_WORD: Final = re.compile(rf"(?:^|['\"]){_WORD}", re.IGNORECASE)
+_TYPED_WORD: Final = re.compile(rf"\w+\s*['\"]{_WORD}", re.IGNORECASE)
+_TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
+_DIGITS_OF_NANOSECONDS: Final = 9
+
+
+class UnfixedTimeError(Exception):
+    """The error for a string, such as `TIMESTAMP 'now'`, that Spark replaces by the current time.
+
+    Spark does so whenever it parses the SQL or plans a query.
+    """
+
+    def __init__(self) -> None:
+        """Say it in one sentence."""
+        super().__init__(
+            "each query of the statement would compute 'now', 'today', 'tomorrow' or 'yesterday'"
+            " again; write current_timestamp() or current_date()"
+        )
+
+
+def fixed(jvm: JavaNames, plan: JavaObject, instant: JavaObject) -> JavaObject:
+    """Return an analysed plan whose calls of the current time are literals of an instant.
+
+    Spark marks these calls, and those of the current user, database and time zone, which stay.
+    """
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    current = patterns.CURRENT_LIKE()
+    if not plan.containsPattern(current):
+        return plan
+    queries = patterns.PLAN_EXPRESSION()
+    literals = jvm.java.util.HashMap()
+    for call in holding(plan, current):
+        is_outer = any(child.containsPattern(current) for child in each(call.children()))
+        if not is_outer and not call.containsPattern(queries):
+            literal = _literal(jvm, call, instant)
+            if literal is not None:
+                literals.put(call, literal)
+    # Spark transforms its trees with a partial function, and a Scala map is a partial function.
+    function = jvm.PythonUtils.toScalaMap(literals)
+    return plan.transformAllExpressionsWithSubqueries(function)
+
+
+def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObject | None:
+    """Return what a call returns at an instant; None for a call that returns no time."""
+    literals = module(jvm.org.apache.spark.sql.catalyst.expressions, "Literal")
+    type_ = call.dataType()
+    kind = str(type_.typeName()).partition("(")[0]
+    if kind == "timestamp":
+        return literals.apply(instant)
+    if kind not in {"date", "timestamp_ntz", "time"}:
+        return None
+    local = jvm.java.time.LocalDateTime.ofInstant(instant, call.zoneId())
+    match kind:
+        case "date":
+            return literals.apply(local.toLocalDate())
+        case "timestamp_ntz":
+            return literals.apply(local)
+        case _:  # Spark 4.1 and later
+            nanos = local.toLocalTime().toNanoOfDay()
+            unit = 10 ** (_DIGITS_OF_NANOSECONDS - type_.precision())
+            time = jvm.java.time.LocalTime.ofNanoOfDay(nanos - nanos % unit)
+            return literals.create(time, type_)
+
+
+def check(jvm: JavaNames, plan: JavaObject, texts: Iterable[str], values: Iterable[str]) -> None:
+    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string.
+
+    Strings that are not used as a date or timestamp are accepted.
+    """
+    if not any(_ANY_WORD.search(text) for text in (*texts, *values)):
+        return
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    found = holding(plan, catalyst.trees.TreePattern.LITERAL())
+    if any(_is_typed_word(node) for node in found if kind_of(node) == "Literal"):
+        raise UnfixedTimeError
+    rules = catalyst.optimizer
+    for query in (plan, *each(plan.subqueriesAll())):
+        replaced = rules.ReplaceExpressions.apply(query)  # to_date(x) becomes a cast
+        if not rules.SpecialDatetimeValues.apply(replaced).fastEquals(replaced):
+            raise UnfixedTimeError
+
+
+def _is_typed_word(literal: JavaObject) -> bool:
+    """Return whether a literal was such a string, which the parser has replaced."""
+    is_time = str(literal.dataType().typeName()) in _TIMES
+    return is_time and bool(_TYPED_WORD.match(str(literal.origin().context().fragment())))
