@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import getpass
 import logging
+import os
 import socket
 import threading
 import uuid
@@ -26,6 +27,7 @@ from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.writing.job import WritingJob
@@ -55,7 +57,7 @@ class HeldSnapshot:
             if changed:
                 raise errors.TableChangedError(table=table.ref, what=changed, since=_SINCE)
             # Also at the end of the process, so that cleaners need not wait for a time-out.
-            self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
+            self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref, os.getpid())
 
     @contextmanager
     def opened(self, *, asks: bool = True) -> Iterator[ReadSnapshot]:
@@ -95,7 +97,9 @@ class HeldSnapshot:
             self._end()
 
 
-def _end(stack: ExitStack, ref: TableRef) -> None:
+def _end(stack: ExitStack, ref: TableRef, process_id: int) -> None:
+    if os.getpid() != process_id:
+        return  # a fork shares the connection, but the snapshot is its parent's
     try:
         stack.close()
     except errors.HiveAcidError as error:
@@ -114,21 +118,32 @@ class Session:
     endpoint: MetastoreEndpoint
     limits: Limits = LIBRARY_LIMITS
     lock_timeout_s: float = LOCK_TIMEOUT_S
+    heartbeat_s: float | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
     own_policy: ConflictPolicy | None = None
     clock: Clock = field(default_factory=Clock)
     is_closed: bool = False
+    _is_checked: bool = False
     _snapshots: weakref.WeakSet[HeldSnapshot] = field(default_factory=weakref.WeakSet)
 
     @contextmanager
     def connected(self) -> Iterator[MetastorePort]:
-        """Yield a client for one call or job."""
+        """Yield a client for one call or job; the first one logs harmful settings of the server."""
         with self._clone() as client:
+            if not self._is_checked:
+                for finding in preflight(client):
+                    log.warning("%s", finding)
+                self._is_checked = True
             yield client
 
     def snapshot(self, table: TableInfo) -> HeldSnapshot:
         """Take a snapshot of a table, and hold it."""
-        terms = JobTerms(job_key=None, lock_timeout_s=self.lock_timeout_s, clock=self.clock)
+        terms = JobTerms(
+            job_key=None,
+            lock_timeout_s=self.lock_timeout_s,
+            heartbeat_s=self.heartbeat_s,
+            clock=self.clock,
+        )
         snapshot = HeldSnapshot(self._clone(), table, terms)
         self._snapshots.add(snapshot)
         return snapshot
@@ -143,6 +158,7 @@ class Session:
             lock_timeout_s=self.lock_timeout_s,
             conflict_policy=self.own_policy,
             default_conflict_policy=self.conflict_policy,
+            heartbeat_s=self.heartbeat_s,
         )
         with self.connected() as client:
             terms = dataclasses.replace(JobTerms.of(spec), clock=self.clock)

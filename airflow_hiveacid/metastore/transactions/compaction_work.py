@@ -176,11 +176,12 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     """Run the `with` block as one compaction; see `transaction.begin`.
 
     After an error, the queue entry is marked as refused, and the replaced requests of other clients
-    are repeated. `partition` is None for an unpartitioned table; its name is the part of the job.
-    If another compaction is running, `policy` decides whether this one gives way, waits for at most
-    `terms.lock_timeout_s` (else LockNotAcquiredError) or fails (WriteConflictError). `on_alone` is
-    called while the compactors' lock is held, before an entry is claimed. Raises
-    CompactionCancelledError if a heartbeat has noticed that the entry was withdrawn.
+    are repeated, unless the commit may have succeeded. `partition` is None for an unpartitioned
+    table; its name is the part of the job. If another compaction is running, `policy` decides
+    whether this one gives way, waits for at most `terms.lock_timeout_s` (else LockNotAcquiredError)
+    or fails (WriteConflictError). `on_alone` is called while the compactors' lock is held, before
+    an entry is claimed. Raises CompactionCancelledError if a heartbeat has noticed that the entry
+    was withdrawn.
     """
     access = TableAccess(
         table=table,
@@ -188,12 +189,13 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         partitions=None if partition is None else (partition,),
     )
     work: CompactionWork | None = None
-    is_committed = False
+    is_committing = is_committed = False
 
     def report(step: str) -> None:
-        nonlocal is_committed
+        nonlocal is_committing, is_committed
         is_committed = is_committed or step == "committed"
         terms.on_step(step)
+        is_committing = step == "body_done"
 
     transaction = begin(
         client,
@@ -215,7 +217,9 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         # The entry of a cancelled compaction has ended; the replaced requests are cancelled, too.
         raise
     except BaseException as error:
-        if work is not None and not is_committed:
+        # An interrupted commit is unknown, too; `commit` raises our own errors only if it failed.
+        is_unknown = is_committing and not isinstance(error, errors.HiveAcidError)
+        if work is not None and not is_committed and not is_unknown:
             work.give_up(f"{type(error).__name__}: {error}")
         raise
     if work.refusal is None and work.claim is not None:

@@ -248,6 +248,24 @@ def test_an_entry_with_an_unknown_commit_state_is_settled_by_the_next_run(
     assert values(client, table) == [1, 2, 3]
 
 
+@pytest.mark.parametrize("is_done", [False, True])
+def test_an_entry_whose_commit_was_interrupted_is_settled_by_the_next_run(
+    client: FakeClient, table: TableInfo, *, is_done: bool
+) -> None:
+    """As by a time limit of Airflow; the commit may arrive nevertheless."""
+    filled(client, table)
+    client.server.break_next("commit_txn", Killed(), is_done=is_done)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR)
+    assert states(client, table) == [CompactionState.WORKING]
+    for txn_id in client.valid_txns().open:
+        client.abort_txn(txn_id)
+    assert not compact(client, table, AUTO).done
+    end = CompactionState.READY_FOR_CLEANING if is_done else CompactionState.REFUSED
+    assert states(client, table) == [end]
+    assert values(client, table) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("is_claimed", [False, True])
 def test_a_worker_that_dies_after_the_search_for_dead_entries_blocks_no_compaction(
     client: FakeClient, table: TableInfo, *, is_claimed: bool
