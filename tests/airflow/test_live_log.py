@@ -419,13 +419,15 @@ def test_a_slow_server_delays_a_poll_only_for_a_moment(
     driver: _Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log_tail, "LOG_S", 0.5)
+    are_read = threading.Event()
     with dripping() as address:
         if isinstance(driver, _OnYarn):
             page = f"{address}/node/containerlogs/container_1_1_1_1/etl"
             driver.server.app = {**RUNNING, "amContainerLogs": page}
         else:
-            driver.server.logs = lambda *_: time.sleep(2) or b""
+            driver.server.logs = lambda *_: b"" if are_read.wait(60) else b"late\n"
         lines = [driver.new() for _ in range(4)]
+        are_read.set()
     assert [len(one) for one in lines] == [0, 0, 1, 0]
     assert "no answer within 0.5 s" in lines[2][0]
 

@@ -37,13 +37,19 @@ def certificates() -> str | bool:
 
 
 def read_log(
-    get: Callable[[requests.Session], requests.Response], *, timeout_s: float, name: str
+    get: Callable[[requests.Session, tuple[float, float]], requests.Response],
+    *,
+    timeout_s: float,
+    name: str,
 ) -> bytes:
-    """Return the text that `get` requests as a stream, in a thread called `name`."""
+    """Return the text that `get` requests as a stream, in a thread called `name`.
+
+    `get` takes the connect and read time-outs, which limit the thread after the caller has left.
+    """
 
     def read() -> bytes:
         with new_session() as session:
-            return body_of(get(session))
+            return body_of(get(session, (2 * timeout_s, 2 * timeout_s)))
 
     return bounded(read, timeout_s=timeout_s, name=name)
 

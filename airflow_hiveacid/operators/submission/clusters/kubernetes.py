@@ -231,10 +231,10 @@ class ApiServer:
 
     def _log_of(self, pod_id: str, size: int, **terms: str) -> bytes:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
-        path, timeout = f"{_path(pod_id)}/log", (log_tail.LOG_S, log_tail.LOG_S)
+        path = f"{_path(pod_id)}/log"
         # The login's command has a longer time limit than this call.
         return http.read_log(
-            lambda session: self._send(
+            lambda session, timeout: self._send(
                 session, "GET", path, timeout=timeout, params=params, stream=True
             ),
             timeout_s=log_tail.LOG_S,

@@ -232,13 +232,12 @@ class ResourceManager:
         request = {
             "auth": auth,
             "params": {"size": str(-log_tail.LOG_BYTES), **self._named(auth)},
-            "timeout": (timeout_s, timeout_s),
             # A redirect must not take the user's own login to a different server.
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
             **_way(url),
         }
         return http.read_log(
-            lambda session: session.get(url, stream=True, **request),
+            lambda session, timeout: session.get(url, stream=True, timeout=timeout, **request),
             timeout_s=timeout_s,
             name="hiveacid-yarn",
         )
