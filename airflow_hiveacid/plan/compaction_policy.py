@@ -5,7 +5,8 @@ parameter of Hive, then the default. Operators, sensors, triggers, the collector
 use this rule.
 
 Example:
-    >>> given = GivenThresholds(delta_count=5, delta_ratio=Off.OFF, also_when={"small_files": 200})
+    >>> off = maintenance.Off.OFF
+    >>> given = GivenThresholds(delta_count=5, delta_ratio=off, also_when={"small_files": 200})
     >>> given.plain()
     {'delta_count': 5, 'delta_ratio': 'off', 'also_when': {'small_files': 200}}
 """
