@@ -181,4 +181,5 @@ def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
             when=earlier.when,
             why="the result in its ledger entry cannot be read"
             f" ({error.detail or f'version {error.found!r}'})",
+            is_batch=write.is_batch,
         ) from error

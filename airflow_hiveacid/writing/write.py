@@ -44,10 +44,6 @@ _GONE: Final = (
     "it was about to commit, and its published files no longer exist: they were compacted after a"
     " commit, or cleaned after an abort"
 )
-_CONTINUES_AS_ANOTHER: Final = (
-    "Find the last rows of the stream in the table, and continue after them under another name of"
-    " the stream, or with a new checkpoint"
-)
 _DAMAGED: Final = "its entry in the table's _hiveacid directory is damaged"
 
 
@@ -55,14 +51,13 @@ def run_unknown(
     ref: TableRef, entry: LedgerEntry, *, is_batch: bool
 ) -> errors.EarlierRunUnknownError:
     """Return the error for an entry, of a stream's batch or not, that `Ledger` is not sure of."""
-    remedy = {"remedy": _CONTINUES_AS_ANOTHER} if is_batch else {}
     return errors.EarlierRunUnknownError(
         table=ref,
         job_key=entry.job_key,
         txn_id=entry.txn_id,
         when=entry.when,
         why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
-        **remedy,
+        is_batch=is_batch,
     )
 
 
@@ -100,6 +95,11 @@ class Write:
         return self._order.reads
 
     @property
+    def is_batch(self) -> bool:
+        """Whether a batch of a stream is written."""
+        return self._order.run.batch is not None
+
+    @property
     def directories(self) -> tuple[StagedDirectory, ...]:
         """The directories that have been staged and will be published, in all tables."""
         return tuple(d for table in self._tables.values() for d in table.directories)
@@ -130,8 +130,7 @@ class Write:
         certain = [entry for table, entry in earlier_runs if table.is_certain(entry)]
         if not certain:
             table, entry = earlier_runs[0]
-            is_batch = self._order.run.batch is not None
-            raise run_unknown(table.table.ref, entry, is_batch=is_batch)
+            raise run_unknown(table.table.ref, entry, is_batch=self.is_batch)
         for table, entry in earlier_runs:
             if entry.is_legible and entry.txn_id == certain[0].txn_id:
                 table.confirm_earlier(entry)

@@ -14,6 +14,10 @@ _CHECKS_ITS_KEY: Final = (
 _APPLIES_AGAIN: Final = (
     "Check whether the change is in the table; clear the task to apply it (again)"
 )
+_CONTINUES_AS_ANOTHER: Final = (
+    "Find the last rows of the stream in the table, and continue after them under another name of"
+    " the stream, or with a new checkpoint"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,10 +202,11 @@ class EarlierRunUnknownError(TransactionError):
         txn_id: int,
         when: str,
         why: str,
-        remedy: str = _APPLIES_AGAIN,
+        is_batch: bool = False,
     ) -> None:
         self.table, self.job_key, self.txn_id, self.when = str(table), job_key, txn_id, when
-        self.why = why
+        self.why, self.is_batch = why, is_batch
+        remedy = _CONTINUES_AS_ANOTHER if is_batch else _APPLIES_AGAIN
         super().__init__(
             f"table {table}: the job ledger lists transaction {txn_id} of {job_key}, at {when}, but"
             f" cannot prove that it was committed: {why}. Nothing was written. {remedy}"
