@@ -68,9 +68,9 @@ class BenchLake(Lake):
 
     def insert_day(self, number: int, *days: int) -> None:
         rows = [(number + day, "x", None, day) for day in days]
-        self.job(InsertSpec(target=self.name, source=values(self.table, *rows)))
+        self.run_next(InsertSpec(target=self.name, source=values(self.table, *rows)))
 
-    def job(self, job: Job) -> None:
+    def run_next(self, job: Job) -> None:
         self.run(job, key=f"{self.name} {self.jobs}")
 
 
@@ -123,10 +123,10 @@ def counted(
     found["INSERT"] = lake.count(lambda: lake.insert_day(20_000, 1))
     found["INSERT into a new partition"] = lake.count(lambda: lake.insert_day(30_000, -1))
     delete = DeleteSpec(target=lake.name, where="day = 1 and id = 10001")
-    found["DELETE"] = lake.count(lambda: lake.job(delete))
+    found["DELETE"] = lake.count(lambda: lake.run_next(delete))
     source = values(lake.table, (40_000, "x", None, 1))
     merge = MergeSpec(target=lake.name, source=source, keys=("id", "day"), clauses=(INSERT_ALL,))
-    found["MERGE"] = lake.count(lambda: lake.job(merge))
+    found["MERGE"] = lake.count(lambda: lake.run_next(merge))
     return found
 
 
