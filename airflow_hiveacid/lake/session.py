@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import getpass
 import logging
+import os
 import socket
 import threading
 import uuid
@@ -55,7 +56,7 @@ class HeldSnapshot:
             if changed:
                 raise errors.TableChangedError(table=table.ref, what=changed, since=_SINCE)
             # Also at the end of the process, so that cleaners need not wait for a time-out.
-            self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref)
+            self._end = weakref.finalize(self, _end, stack.pop_all(), table.ref, os.getpid())
 
     @contextmanager
     def opened(self, *, asks: bool = True) -> Iterator[ReadSnapshot]:
@@ -95,7 +96,9 @@ class HeldSnapshot:
             self._end()
 
 
-def _end(stack: ExitStack, ref: TableRef) -> None:
+def _end(stack: ExitStack, ref: TableRef, process_id: int) -> None:
+    if os.getpid() != process_id:
+        return  # a fork shares the connection, but the snapshot is its parent's
     try:
         stack.close()
     except errors.HiveAcidError as error:

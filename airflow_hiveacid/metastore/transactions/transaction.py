@@ -12,6 +12,7 @@ a file.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
@@ -70,6 +71,7 @@ class MetastoreTransaction:
             access.ref: set(access.partitions or ()) for access in plan.writes
         }
         self._is_ended = False
+        self._process_id = os.getpid()
         self._unchanged: set[TableRef] = set()
         self._server_time: ServerTime | None = opened.server_time
         self._commit_readings: tuple[float, float] | None = None
@@ -77,8 +79,8 @@ class MetastoreTransaction:
 
     @property
     def is_ended(self) -> bool:
-        """True once `abandon` or `leave_to` was called."""
-        return self._is_ended
+        """True once `abandon` or `leave_to` was called, and in a fork of the process."""
+        return self._is_ended or os.getpid() != self._process_id
 
     @property
     def lost(self) -> errors.TransactionError | None:
@@ -274,9 +276,9 @@ class MetastoreTransaction:
 
     def end_after(self, error: BaseException, handover: Handover | None) -> None:
         """End the transaction after an error in the `with` block; only `begin` calls this."""
-        if isinstance(error, errors.OvertakenError) and not self._is_ended:
+        if isinstance(error, errors.OvertakenError) and not self.is_ended:
             self._end_overtaken(error, handover)
-        if not self._is_ended:
+        if not self.is_ended:
             self.abandon()
         if isinstance(error, errors.TransactionAbortedError):
             self.raise_why(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import gc
+import os
 import shutil
 import sys
 from collections import Counter
@@ -307,6 +308,31 @@ def test_a_snapshot_ends_when_no_table_and_scan_needs_it(
     warehouse.create()
     lake.table(T).append(rows(1))
     assert lake.table(T).scan().to_arrow().num_rows == 1
+    gc.collect()
+    assert open_txns(server) == 0
+
+
+@pytest.mark.parametrize("closes", [False, True])
+def test_a_forked_process_does_not_end_a_snapshot_of_its_parent(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore, *, closes: bool
+) -> None:
+    warehouse.create()
+    tables = [lake.table(T)]
+    assert ids(tables[0]) == []
+    child = os.fork()
+    if child == 0:  # its metastore is a copy, in which a call of this process can be seen
+        still_open = 0
+        try:
+            if closes:
+                lake.close()
+            tables.clear()
+            gc.collect()
+            still_open = open_txns(server)
+        finally:
+            os._exit(still_open)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+    assert ids(tables[0]) == []
+    tables.clear()
     gc.collect()
     assert open_txns(server) == 0
 
