@@ -117,6 +117,7 @@ class Session:
     endpoint: MetastoreEndpoint
     limits: Limits = LIBRARY_LIMITS
     lock_timeout_s: float = LOCK_TIMEOUT_S
+    heartbeat_s: float | None = None
     conflict_policy: ConflictPolicy = ConflictPolicy.HIVE
     own_policy: ConflictPolicy | None = None
     clock: Clock = field(default_factory=Clock)
@@ -131,7 +132,12 @@ class Session:
 
     def snapshot(self, table: TableInfo) -> HeldSnapshot:
         """Take a snapshot of a table, and hold it."""
-        terms = JobTerms(job_key=None, lock_timeout_s=self.lock_timeout_s, clock=self.clock)
+        terms = JobTerms(
+            job_key=None,
+            lock_timeout_s=self.lock_timeout_s,
+            heartbeat_s=self.heartbeat_s,
+            clock=self.clock,
+        )
         snapshot = HeldSnapshot(self._clone(), table, terms)
         self._snapshots.add(snapshot)
         return snapshot
@@ -146,6 +152,7 @@ class Session:
             lock_timeout_s=self.lock_timeout_s,
             conflict_policy=self.own_policy,
             default_conflict_policy=self.conflict_policy,
+            heartbeat_s=self.heartbeat_s,
         )
         with self.connected() as client:
             terms = dataclasses.replace(JobTerms.of(spec), clock=self.clock)

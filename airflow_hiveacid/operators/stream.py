@@ -103,6 +103,7 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
                 client=client,
                 endpoint=spec.metastore,
                 lock_timeout_s=spec.lock_timeout_s,
+                heartbeat_s=spec.heartbeat_s,
                 conflict_policy=spec.default_conflict_policy,
                 own_policy=spec.conflict_policy,
             )

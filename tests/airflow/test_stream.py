@@ -111,6 +111,13 @@ def test_the_conflict_policy_of_a_loop_overrides_that_of_its_table(
     assert result.details["conflict_policy"] == {"d.v": "strict"}
 
 
+@pytest.mark.usefixtures("clicks")
+def test_the_heartbeats_of_a_loop_come_as_often_as_the_task_says() -> None:
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"], heartbeat_s=9999)
+    with pytest.raises(ConfigurationError, match="heartbeat_s=9999 is too long"):
+        run_task(task)
+
+
 def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN401
     task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"])
     batches = clicks.batches
