@@ -27,6 +27,7 @@ from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.writing.job import WritingJob
@@ -122,12 +123,17 @@ class Session:
     own_policy: ConflictPolicy | None = None
     clock: Clock = field(default_factory=Clock)
     is_closed: bool = False
+    _is_checked: bool = False
     _snapshots: weakref.WeakSet[HeldSnapshot] = field(default_factory=weakref.WeakSet)
 
     @contextmanager
     def connected(self) -> Iterator[MetastorePort]:
-        """Yield a client for one call or job."""
+        """Yield a client for one call or job; the first one logs harmful settings of the server."""
         with self._clone() as client:
+            if not self._is_checked:
+                for finding in preflight(client):
+                    log.warning("%s", finding)
+                self._is_checked = True
             yield client
 
     def snapshot(self, table: TableInfo) -> HeldSnapshot:

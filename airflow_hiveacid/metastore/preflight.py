@@ -1,4 +1,4 @@
-"""Checks of a running metastore for harmful settings, for drivers and the connection test."""
+"""Checks of a running metastore for harmful settings; jobs, connections and `check` report them."""
 
 from __future__ import annotations
 
