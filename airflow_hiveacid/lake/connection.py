@@ -104,10 +104,6 @@ class Lake:
             writer = lake.stream_writer("demo.clicks", stream="clicks from kafka")
             writer.write(rows, {"clicks-0": 17})
         """
-        if not stream.strip():
-            raise ConfigurationError(
-                "stream is blank; name the stream, such as 'clicks from kafka'"
-            )
         chosen = stream_tables(tables, mode, keys)
         return StreamWriter(self._session, Stream(name=stream, tables=chosen))
 

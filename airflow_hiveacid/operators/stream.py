@@ -91,8 +91,9 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
         return spec, result
 
     def _loop(self, hook: HiveAcidHook, spec: JobSpec, job: StreamSpec) -> JobResult:
-        from airflow_hiveacid.lake.connection import Lake  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.lake.session import Session  # noqa: PLC0415 - as above
+        from airflow_hiveacid.lake.session import Session  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.lake.streams import StreamWriter  # noqa: PLC0415 - as above
+        from airflow_hiveacid.writing.streams import APPEND, Stream, stream_tables  # noqa: PLC0415 - as above
 
         source = _function(self.value_of("batches"))
         keys = self.value_of("keys") or ()
@@ -107,7 +108,10 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
                 conflict_policy=spec.default_conflict_policy,
                 own_policy=spec.conflict_policy,
             )
-            writer = Lake(session).stream_writer(tables, stream=self.value_of("stream"))
+            stream = Stream(name=self.value_of("stream"), tables=stream_tables(tables, APPEND, ()))
+            with session.job(job) as base:
+                self._spec = stream.batch(base, 0).spec  # a kill of the task aborts its batch
+            writer = StreamWriter(session, stream)
             self.log.info("the stream continues after offsets %s", writer.offsets)
             result = writer.run(
                 source,

@@ -92,6 +92,12 @@ class Stream:
     attempt: AttemptId = field(default_factory=AttemptId.new)
     first_txn_id: TxnId | None = None
 
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise ConfigurationError(
+                "stream is blank; name the stream, such as 'clicks from kafka'"
+            )
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the tables."""

@@ -12,12 +12,18 @@ import pytest
 
 from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import ConfigurationError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    TaskKilledError,
+    TransactionAbortedError,
+)
 from airflow_hiveacid.format.policies import POLICY_PROPERTY
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client import metastore_client
+from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import HiveAcidStreamOperator
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -118,6 +124,7 @@ def test_the_heartbeats_of_a_loop_come_as_often_as_the_task_says() -> None:
         run_task(task)
 
 
+@pytest.mark.usefixtures("aborted")
 def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN401
     task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"])
     batches = clicks.batches
@@ -131,6 +138,35 @@ def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN
     clicks.batches = killed
     with pytest.raises(TaskKilledError, match="ended after the batch with offsets 1"):
         run_task(task)
+
+
+@pytest.mark.promise("A6")
+@pytest.mark.parametrize(("batch", "continues_at"), [(0, None), (1, None), (2, 1)])
+@pytest.mark.usefixtures("clicks")
+def test_a_kill_during_a_batch_aborts_it_and_the_next_run_repeats_it(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, batch: int, continues_at: int | None
+) -> None:
+    """Batch 0 is that of the start. Airflow may end the process before the batch ends."""
+    monkeypatch.setattr(metastore_client, "connect", lambda _: client.clone())
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"])
+    states: list[list[TxnState]] = []
+    lock = FakeClient.lock
+
+    def killed(self: FakeClient, *given: Any) -> Any:  # noqa: ANN401
+        answer = lock(self, *given)
+        if len(states) == batch:
+            task.on_kill()
+        states.append([txn.state for txn in client.server.txns.values()])
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeClient, "lock", killed)
+        with pytest.raises(TransactionAbortedError):
+            run_task(task)
+    assert states[-1] == [*[TxnState.COMMITTED] * batch, TxnState.ABORTED]
+    result = run_task(HiveAcidStreamOperator(**LOOP, inserts=["d.t"]))
+    assert result["details"]["offsets"] == (continues_at or 0) + 2
+    assert result["rows"]["inserted"] == 2
 
 
 def test_a_program_gets_its_tables_and_its_time_limit(spark: FakeSpark, tmp_path: Path) -> None:
