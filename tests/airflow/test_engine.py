@@ -31,6 +31,7 @@ from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.client import metastore_client
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import (
     HiveAcidCompactOperator,
@@ -233,6 +234,34 @@ def test_a_killed_task_changes_nothing_on_the_worker(
     assert len(aborted) == 1
     assert [txn for txn in client.open_txns_info() if txn.state is TxnState.OPEN] == []
     assert spark.calls == []
+
+
+@pytest.mark.promise("A6")
+@pytest.mark.parametrize("call", ["lock", "forget_statistics"])
+def test_a_kill_aborts_the_transaction_of_a_merge_on_the_worker_at_once(
+    client: FakeClient, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """The task may have no time to do this itself."""
+    monkeypatch.setattr(metastore_client, "connect", lambda _: client.clone())
+    run_task(_insert((1, "a"), (2, "b")))
+    source = {"columns": ["id"], "values": [[1]]}
+    clauses = [{"when": "matched", "action": "delete"}]
+    given = {"task_id": "merge", "table": "d.t", "source": source, "keys": ["id"]}
+    task = HiveAcidMergeOperator(**given, clauses=clauses, engine="worker")
+    real, states = getattr(client, call), list[TxnState]()
+
+    def killed(*given: Any, **more: Any) -> Any:  # noqa: ANN401
+        answer = real(*given, **more)
+        task.on_kill()
+        states.extend(txn.state for txn in client.server.txns.values())
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, call, killed)
+        with pytest.raises(TaskKilledError):
+            run_task(task)
+    assert states == [TxnState.COMMITTED, TxnState.ABORTED]
+    assert run_task(_delete(where="id >= 1"))["rows"]["deleted"] == 2
 
 
 def test_statements_of_sql_run_on_the_worker(spark: FakeSpark) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
 
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
@@ -49,7 +51,14 @@ UPDATE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
 DELETE_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
 INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
 
+# What a process that dies no longer asks of the metastore.
+_LAST_CALLS: Final = ("mark_refused", "mark_failed", "abort_txn")
+
 Row = tuple[Any, ...]
+
+
+class KilledError(BaseException):
+    """The end of a process; nothing of it runs afterwards."""
 
 
 @dataclass(kw_only=True)
@@ -135,3 +144,19 @@ def made(
     others = {"columns": COLUMNS, **others}
     new = NewTable(ref=TableRef("default", "s"), location=f"file:{tmp_path}/s", **others)
     return Lake(server=server, clock=clock, table=FakeClient(server).create_table(new))
+
+
+def die(lake: Lake, step: str, work: Callable[[], object], *, aborts: bool = False) -> None:
+    """Do some work in a process that is killed at a step; with `aborts`, it can still clean up."""
+
+    def killed() -> None:
+        for method in () if aborts else _LAST_CALLS:
+            lake.server.break_next(method, KilledError(), is_done=False)  # type: ignore[arg-type]
+        raise KilledError
+
+    lake.at[step] = killed
+    with pytest.raises(KilledError):
+        work()
+    lake.server.faults.clear()
+    assert bool(lake.client.valid_txns().open) is not aborts
+    assert bool(lake.server.locks) is not aborts or step == "opened"

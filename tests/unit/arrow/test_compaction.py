@@ -19,8 +19,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpe
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.writing import compact_tables
-from tests.unit.arrow.lake import Lake, made
-from tests.unit.arrow.test_statements import KilledError
+from tests.unit.arrow.lake import KilledError, Lake, die, made
 from tests.unit.spark.maintenance.rig import pretended_spark, without_spark
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock
 
 MAJOR = CompactSpec.of_table("default.s", choice=CompactionChoice.MAJOR)
-# What a process that dies no longer asks of the metastore.
-_LAST_CALLS = ("mark_refused", "mark_failed", "abort_txn")
 
 
 @pytest.fixture
@@ -54,20 +51,6 @@ def directories(lake: Lake) -> list[str]:
 def in_spark(job: WritingJob) -> JobResult:
     plan = compact_tables.planned_tables(job)
     return compact_tables.compact_tables(job, SparkCompactions(pretended_spark()), plan)
-
-
-def die(lake: Lake, step: str, **job: Any) -> None:  # noqa: ANN401
-    """Compact in a process that is killed at a step."""
-
-    def killed() -> None:
-        for method in _LAST_CALLS:
-            lake.server.break_next(method, KilledError(), is_done=False)  # type: ignore[arg-type]
-        raise KilledError
-
-    lake.at[step] = killed
-    with pytest.raises(KilledError):
-        compact_in_process(lake.job(MAJOR, **job))
-    lake.server.faults.clear()
 
 
 def test_a_partition_is_compacted_in_this_process_with_the_result_of_a_driver(
@@ -97,7 +80,7 @@ def test_a_killed_compaction_is_done_by_a_retry_in_either_engine(
     lake: Lake, step: str, engine: str, waits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without_spark(monkeypatch)
-    die(lake, step, key="k")
+    die(lake, step, lambda: compact_in_process(lake.job(MAJOR, key="k")))
     assert lake.rows == ROWS
     lake.clock.advance(waits)
     retry = in_spark if engine == "spark" else compact_in_process

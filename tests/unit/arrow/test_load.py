@@ -20,8 +20,8 @@ from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, TransactionSpec
-from tests.unit.arrow.lake import DAY, Lake, made
-from tests.unit.arrow.test_statements import KilledError, base_of, retried
+from tests.unit.arrow.lake import DAY, Lake, die, made
+from tests.unit.arrow.test_statements import base_of, retried
 from tests.unit.storage.orc_tables import write_plain
 
 if TYPE_CHECKING:
@@ -126,15 +126,14 @@ def test_wrong_files_are_refused_as_by_a_driver(lake: Lake, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("step", ["locked", "staged", "noted", "published"])
-def test_a_killed_load_is_repeated_exactly_once(lake: Lake, tmp_path: Path, step: str) -> None:
-    def killed() -> None:
-        raise KilledError
-
+@pytest.mark.parametrize("aborts", [False, True])
+def test_a_killed_load_is_repeated_exactly_once(
+    lake: Lake, tmp_path: Path, step: str, *, aborts: bool
+) -> None:
     job: dict[str, Any] = {"job": put(tmp_path, a=[1]), "key": "load"}
-    lake.at[step] = killed
-    with pytest.raises(KilledError):
-        lake.run(**job)
+    die(lake, step, lambda: lake.run(**job), aborts=aborts)
     lake.run(**job, attempt=2)
+    assert lake.server.locks == {}, "the retry ends the transaction of the killed try"
     again = lake.run(**job, attempt=3, on_rerun=OnRerun.SKIP)
     assert again.status is JobStatus.ALREADY_DONE
     assert ids(lake) == [1]

@@ -19,8 +19,8 @@ from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import UpdateSpec
 from airflow_hiveacid.plan import restoring
 from tests.contract.fake_client import FakeClient
-from tests.unit.arrow.lake import DAY, ROW, Lake, Row, made
-from tests.unit.arrow.test_statements import KilledError, base_of
+from tests.unit.arrow.lake import DAY, ROW, Lake, Row, die, made
+from tests.unit.arrow.test_statements import base_of
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import event, write_acid
 
@@ -154,19 +154,16 @@ def test_a_restore_without_a_difference_is_noted_for_later_copies_of_its_job(lak
 
 @pytest.mark.parametrize("step", ["locked", "staged", "noted", "published"])
 @pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("aborts", [False, True])
 def test_a_killed_restore_is_repeated_exactly_once(
-    parted: Lake, step: str, few: bool, request: pytest.FixtureRequest
+    parted: Lake, step: str, few: bool, request: pytest.FixtureRequest, *, aborts: bool
 ) -> None:
-    def killed() -> None:
-        raise KilledError
-
     if not few:
         request.getfixturevalue("bases")
     before = changed_everywhere(parted)
-    parted.at[step] = killed
-    with pytest.raises(KilledError):
-        parted.run(to(1), key="k")
+    die(parted, step, lambda: parted.run(to(1), key="k"), aborts=aborts)
     parted.run(to(1), key="k", attempt=2)
+    assert parted.server.locks == {}, "the retry ends the transaction of the killed try"
     assert parted.rows == before
     parted.insert((7, "later", None, "2026-01-01", 1))
     again = parted.run(to(1), key="k", attempt=3, on_rerun=OnRerun.SKIP)

@@ -33,17 +33,23 @@ from airflow_hiveacid.jobs.specs.statements import (
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.reading import table_view
-from tests.unit.arrow.lake import DAY, DELETE_ALL, INSERT_ALL, ROW, UPDATE_ALL, Lake, made
+from tests.unit.arrow.lake import (
+    DAY,
+    DELETE_ALL,
+    INSERT_ALL,
+    ROW,
+    UPDATE_ALL,
+    KilledError,
+    Lake,
+    die,
+    made,
+)
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
 if TYPE_CHECKING:
     from airflow_hiveacid.jobs.results import JobResult
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
-
-
-class KilledError(BaseException):
-    """The end of a process; nothing of it runs afterwards."""
 
 
 def price(text: str) -> Decimal:
@@ -266,16 +272,13 @@ def test_deleted_aborted_and_open_rows_are_not_found(lake: Lake, server: FakeMet
 
 
 @pytest.mark.parametrize("step", ["locked", "staged", "noted", "published"])
-def test_a_killed_try_is_repeated_exactly_once(lake: Lake, step: str) -> None:
-    def killed() -> None:
-        raise KilledError
-
+@pytest.mark.parametrize("aborts", [False, True])
+def test_a_killed_try_is_repeated_exactly_once(lake: Lake, step: str, *, aborts: bool) -> None:
     lake.insert((1, "a", None))
     merge: dict[str, Any] = {"clauses": [UPDATE_ALL, INSERT_ALL], "key": "merge"}
-    lake.at[step] = killed
-    with pytest.raises(KilledError):
-        lake.merge((1, "x", None), (2, "y", None), **merge)
+    die(lake, step, lambda: lake.merge((1, "x", None), (2, "y", None), **merge), aborts=aborts)
     lake.merge((1, "x", None), (2, "y", None), attempt=2, **merge)
+    assert lake.server.locks == {}, "the retry ends the transaction of the killed try"
     again = lake.merge((1, "x", None), (2, "y", None), attempt=3, on_rerun=OnRerun.SKIP, **merge)
     assert again.status is JobStatus.ALREADY_DONE
     assert lake.rows == [(1, "x", None), (2, "y", None)]
