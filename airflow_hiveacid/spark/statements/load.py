@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -34,6 +35,14 @@ _OPEN_BYTES: Final = 1 << 20
 _FEW_FILES: Final = 4
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CopyTask:
+    """A file to copy, and its position among all copies."""
+
+    position: int
+    copy: FileToCopy
+
+
 def plan_load(
     spark: SparkSession, table: TableInfo, spec: LoadSpec, client: MetastorePort
 ) -> LoadProgram:
@@ -61,21 +70,20 @@ def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[Sta
     """Copy files to staging, each with its own bucket number and partition."""
     if len(copies) <= _FEW_FILES and sum(map(_work, copies)) <= TASK_BYTES:
         return copied_here(copies)
-    numbered = list(enumerate(copies))
+    tasks = [_CopyTask(position=position, copy=copy) for position, copy in enumerate(copies)]
     with typed_failures():
         rows = run_tasks(
-            spark, _copy_task, numbered, _COPIED_SCHEMA, work=lambda piece: _work(piece[1])
+            spark, _copied, tasks, _COPIED_SCHEMA, work=lambda task: _work(task.copy)
         ).collect()
     attempts = {row.position: row.attempt for row in rows}
-    return tuple(copy.staged(attempts[number]) for number, copy in numbered)
+    return tuple(task.copy.staged(attempts[task.position]) for task in tasks)
 
 
 def _work(copy: FileToCopy) -> int:
     return copy.source.length + _OPEN_BYTES
 
 
-def _copy_task(piece: tuple[int, FileToCopy]) -> Iterator[pa.RecordBatch]:
+def _copied(task: _CopyTask) -> Iterator[pa.RecordBatch]:
     """Copy one file; yield its position and the attempt."""
-    number, copy = piece
-    row = {"position": number, "attempt": copied(copy)}
+    row = {"position": task.position, "attempt": copied(task.copy)}
     yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(_COPIED_SCHEMA))
