@@ -64,6 +64,7 @@ def example(cls: type[HiveAcidError]) -> HiveAcidError:
     """An error of the class, built the way its own constructor wants it."""
     values = {"str": "x", "int": 1, "float": 1.0, "object": "x", "tuple[str, ...]": ("x", "y")}
     values["Mapping[str, str]"] = {"x": "y"}
+    values["Collection[HiveAcidError]"] = ()
     values["str | None"] = "x"
     values["bool"] = False
     values["ClusterKind"] = ClusterKind.YARN
