@@ -1,10 +1,10 @@
 """Compact all tables of a warehouse at night, then remove files that no reader needs any more.
 
 The run begins at one o'clock, except on black-out days. Its compactions end at five. It plans the
-partitions of all matching tables, and compacts those that are due with one Spark driver. A table
-parameter of Hive may set the thresholds of its table (docs/how-to/compact-a-table.md); by default,
-10 deltas or 10 % of the base are due. Then the run cleans these tables. If nothing is due, it ends
-without Spark. To see what a run would do, trigger the DAG with `plan_only`.
+partitions of all matching tables, and compacts those that are due: in the task's process, or with
+one Spark driver if there is much to read. A table parameter of Hive may set the thresholds of its
+table (docs/how-to/compact-a-table.md); by default, 10 deltas or 10 % of the base are due. Then the
+run cleans these tables. To see what a run would do, trigger the DAG with `plan_only`.
 
 Needs the connections `hive_acid_default` and `spark_default`.
 """

@@ -40,11 +40,11 @@ class StepTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobLine:
-    """One Spark job with its Airflow task.
+    """One job with its Airflow task.
 
-    `task_s` is the duration of the Airflow task, and `job_s` is the duration of the Spark
-    application. `rows` are the counts of inserted, updated and deleted rows. `day` is None for jobs
-    that belong to no day. `note` describes the result.
+    `task_s` is the duration of the Airflow task, and `job_s` is the duration of the job in it or in
+    its Spark application. `rows` are the counts of inserted, updated and deleted rows. `day` is
+    None for jobs that belong to no day. `note` describes the result.
     """
 
     dag_id: str
@@ -106,7 +106,7 @@ class Report:
 
     def show_jobs(self, jobs: Sequence[JobLine]) -> None:
         """Print a table of jobs with states, seconds, rows and bytes."""
-        table = _table("Spark jobs run by Airflow")
+        table = _table("Jobs run by Airflow")
         table.add_column("task", overflow="fold")
         table.add_column("state", overflow="fold")
         for name in ("task s", "job s", "insert", "update", "delete", "files", "size"):

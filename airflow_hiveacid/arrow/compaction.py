@@ -13,6 +13,7 @@ from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
 from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
@@ -26,13 +27,12 @@ from airflow_hiveacid.writing.job import WritingJob
 _W = TypeVar("_W")
 _R = TypeVar("_R")
 
-_REMEDY: Final = "Use engine='auto' or 'spark', or compact less in one task: set max_bytes"
 # Each bucket of a merge keeps batches of all its files in memory.
 _AT_ONCE: Final = min(CORES, 4)
 
 
 def compact_in_process(
-    job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = _REMEDY
+    job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = ""
 ) -> JobResult:
     """Run a compaction job in threads of this process; see `prepared_compaction`."""
     return prepared_compaction(job, most_bytes, remedy)()
@@ -41,7 +41,7 @@ def compact_in_process(
 def prepared_compaction(
     job: WritingJob,
     most_bytes: int = DEFAULT_LIMITS.file_bytes,
-    remedy: str = _REMEDY,
+    remedy: str = "",
     excused: tuple[type[HiveAcidError], ...] = (),
 ) -> Callable[[], JobResult]:
     """Plan a compaction job, and return the function that runs it in threads of this process.
@@ -49,16 +49,16 @@ def prepared_compaction(
     Failures of the kinds `excused` do not pause a partition, because another engine tries next.
 
     Raises SparkNeededError, with the remedy, before anything is changed, if the partitions that are
-    due have more than `most_bytes` to read in all.
+    due have more than `most_bytes` to read in all. After the end of the window they are only left.
     """
     plan = planned_tables(job)
     size = sum(outcome.bytes_in for _, outcome in plan.due)
-    if size > most_bytes and not plan.spec.plan_only:
+    if size > most_bytes and not (plan.spec.plan_only or Window.of(plan.spec).is_over):
         raise SparkNeededError(
             reason=f"the compaction reads {size} bytes, more than {most_bytes}",
             limit="file_bytes",
             table=job.spec.job.target,
-            remedy=remedy,
+            remedy=remedy or _remedy(plan, most_bytes),
         )
 
     def run() -> JobResult:
@@ -66,6 +66,15 @@ def prepared_compaction(
             return compact_tables(job, ProcessCompactions(threads, excused), plan)
 
     return run
+
+
+def _remedy(plan: TablesPlan, most_bytes: int) -> str:
+    """Return what to do about a plan that reads too much; one partition alone may do so."""
+    remedy = "Use engine='auto' or 'spark'"
+    if any(outcome.bytes_in > most_bytes for _, outcome in plan.due):
+        return remedy
+    limit = "partition" if plan.spec.is_of_table else "max_bytes"
+    return f"{remedy}, or compact less in one task: set {limit}"
 
 
 class ProcessCompactions(CompactionEngine):

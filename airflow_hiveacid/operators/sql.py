@@ -1,4 +1,4 @@
-"""The operator that runs statements in Hive's SQL as Spark jobs or metastore calls."""
+"""The operator that runs statements in Hive's SQL as jobs or metastore calls."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ class HiveAcidSqlOperator(InProcessOperator):
             self.early_checks.check(bind(self._read, given=stand_ins(parameters)), sql=sql)
 
     def build_jobs(self) -> Sequence[Job | MetastoreStatement]:
-        """Return the Spark jobs and metastore statements of the rendered SQL text."""
+        """Return the jobs and metastore statements of the rendered SQL text."""
         self._statements = self._read(self.sql, "sql", self.value_of("parameters"))
         return [statement.job for statement in self._statements]
 
     def run_one(
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
-        """Run a Spark job or a metastore statement, unless an earlier try has done it."""
+        """Run a job or a metastore statement, unless an earlier try has done it."""
         if not any(isinstance(s.job, MetastoreStatement) for s in self._statements):
             return super().run_one(context, number, job)
         order = self._order_of(context, number, job)

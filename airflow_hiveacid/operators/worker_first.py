@@ -171,7 +171,7 @@ class EngineOperator(HiveAcidSparkOperator):
         engine = self.chosen_engine or hook.settings.engine
         why_spark = self._why_spark() if engine is Engine.AUTO else ""
         if not why_spark and engine is not Engine.SPARK:
-            excused = () if engine is Engine.WORKER else _LEFT_TO_DRIVER
+            excused = self._left_to_driver(engine)
             try:
                 with self._with_advice(), hook.metastore() as client:
                     return self.done_on_worker(client, job, excused)
@@ -189,6 +189,13 @@ class EngineOperator(HiveAcidSparkOperator):
         if why_spark:
             self.log.info("a Spark driver does this job, because %s", why_spark)
         return None
+
+    def _left_to_driver(self, engine: Engine) -> tuple[type[errors.HiveAcidError], ...]:
+        """Return the errors after which a driver may succeed, if there can be one."""
+        if engine is Engine.WORKER:
+            return ()
+        # Otherwise, the lack of Spark would hide the worker's error, and whether to retry it.
+        return _LEFT_TO_DRIVER if self._has_spark() else (errors.SparkNeededError,)
 
     def check_alive(self, step: str) -> None:  # noqa: ARG002 - the signature of `on_step`
         """Raise TaskKilledError if Airflow has killed the task; the job calls this at each step."""

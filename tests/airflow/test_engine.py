@@ -417,7 +417,7 @@ def test_a_driver_does_a_compaction_that_is_too_large_for_the_worker(
 ) -> None:
     small = partial(compaction.prepared_compaction, most_bytes=10)
     monkeypatch.setattr(compaction, "prepared_compaction", small)
-    with pytest.raises(SparkNeededError, match="or compact less in one task: set max_bytes"):
+    with pytest.raises(SparkNeededError, match=r"more than 10\. Use engine='auto' or 'spark'$"):
         run_task(_compact(engine="worker"))
     assert spark.calls == []
     log = TaskLog.of_tasks(monkeypatch)
@@ -462,6 +462,22 @@ def test_only_failures_after_which_no_driver_tries_pause_a_partition(
     paused = pauses(table, [""], now_s=time.time())
     # Otherwise, the third driver would find the partition paused, and end as if all were done.
     assert (len(spark.calls), list(paused)) == ((3, []) if engine == "auto" else (0, [""]))
+
+
+@pytest.mark.usefixtures("_two_deltas")
+def test_without_a_spark_connection_the_task_fails_with_the_error_of_the_worker(
+    connections: Connections, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections.remove("spark_default")
+    _failing(CorruptFileError(path="file:/t/bucket_0", reason="no footer"), monkeypatch)
+    for night in range(2):
+        with pytest.raises(CorruptFileError):
+            run_task(_compact(task_id=f"night_{night}"))
+    assert list(pauses(client.get_table(_REF), [""], now_s=time.time())) == [""]
+    small = partial(compaction.prepared_compaction, most_bytes=10)
+    monkeypatch.setattr(compaction, "prepared_compaction", small)
+    with pytest.raises(ConfigurationError, match="there is no connection 'spark_default'"):
+        run_task(_compact())
 
 
 @pytest.mark.usefixtures("_two_deltas")

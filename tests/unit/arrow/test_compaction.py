@@ -21,9 +21,11 @@ from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.writing import compact_tables
 from tests.unit.arrow.lake import KilledError, Lake, die, made
 from tests.unit.spark.maintenance.rig import pretended_spark, without_spark
+from tests.unit.spark.maintenance.test_compact_tables import Warehouse
 
 if TYPE_CHECKING:
     from airflow_hiveacid.writing.job import WritingJob
+    from tests.contract.fake_client import FakeClient
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 
@@ -72,6 +74,23 @@ def test_a_compaction_of_more_bytes_needs_spark_and_changes_nothing(lake: Lake) 
     with pytest.raises(SparkNeededError, match=r"reads \d+ bytes, more than 10\. Use engine="):
         compact_in_process(lake.job(MAJOR), 10)
     assert (directories(lake), lake.server.locks) == (before, {})
+
+
+@pytest.mark.parametrize(
+    ("tables", "is_of_table", "argument"),
+    [("default.p", True, "partition"), ("default.*", False, "max_bytes")],
+)
+def test_an_error_names_the_argument_that_limits_the_task_unless_one_partition_is_too_large(
+    client: FakeClient, tmp_path: Path, tables: str, is_of_table: bool, argument: str
+) -> None:
+    warehouse = Warehouse(client, tmp_path)
+    warehouse.partitioned("p", ["1", "2"])
+    job = warehouse.job(tables, is_of_table=is_of_table)
+    largest = max(outcome.bytes_in for _, outcome in compact_tables.planned_tables(job).due)
+    with pytest.raises(SparkNeededError, match=f", or compact less in one task: set {argument}$"):
+        compact_in_process(job, largest)
+    with pytest.raises(SparkNeededError, match=r"Use engine='auto' or 'spark'$"):
+        compact_in_process(job, largest - 1)
 
 
 @pytest.mark.parametrize("step", ["opened", "snapshot", "staged", "reads_locked", "published"])

@@ -722,6 +722,27 @@ def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
     assert there(table, "base_") == []
 
 
+def test_a_table_for_which_a_package_is_missing_is_never_skipped_but_fails_once_it_is_due(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker may lack the package that its drivers have."""
+    good, avro = warehouse.table("good", 3), warehouse.table("avro", 1)
+
+    def check(table: TableInfo) -> None:
+        if table.ref == avro.ref:
+            raise errors.ConfigurationError("Avro tables need the Python package fastavro")
+
+    for where in (compaction_planner, module):
+        monkeypatch.setattr(where, "check_files_writable", check)
+    assert warehouse.compact("default.*").details["skipped"] == []
+    assert len(there(good, "base_")) == 1
+    insert(warehouse.client, avro, 2)
+    with pytest.raises(errors.PartitionsFailedError) as caught:
+        warehouse.compact("default.*")
+    assert list(caught.value.failed) == ["default.avro"]
+    assert [type(cause) for cause in caught.value.causes] == [errors.ConfigurationError]
+
+
 def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_switched_off(
     warehouse: Warehouse,
 ) -> None:

@@ -202,9 +202,11 @@ def test_behind_the_end_a_job_does_not_even_plan(
     assert (planned.status, compacted(planned)) == (JobStatus.PLANNED, {"default.a": False})
 
 
+@pytest.mark.parametrize("most_bytes", [1, 1 << 30])
 def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
-    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, night: Night, most_bytes: int
 ) -> None:
+    """Not even with Spark, which would only find that the window has ended."""
     warehouse.table("a", 3)
     plan = CompactionFacts.plan
 
@@ -214,5 +216,5 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
 
     monkeypatch.setattr(CompactionFacts, "plan", slow)
     job = warehouse.job("default.*", until_s=_END_S)
-    result = compact_in_process(job)
+    result = compact_in_process(job, most_bytes)
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)
