@@ -105,7 +105,7 @@ class Lake:
             writer.write(rows, {"clicks-0": 17})
         """
         chosen = stream_tables(tables, mode, keys)
-        return StreamWriter(self._session, Stream(name=stream, tables=chosen))
+        return StreamWriter(self._session, Stream.named(stream, chosen))
 
     def close(self) -> None:
         """Close the connection and every snapshot; scans can no longer be read."""

@@ -108,7 +108,7 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
                 conflict_policy=spec.default_conflict_policy,
                 own_policy=spec.conflict_policy,
             )
-            stream = Stream(name=self.value_of("stream"), tables=stream_tables(tables, APPEND, ()))
+            stream = Stream.named(self.value_of("stream"), stream_tables(tables, APPEND, ()))
             with session.job(job) as base:
                 self._spec = stream.batch(base, 0).spec  # a kill of the task aborts its batch
             writer = StreamWriter(session, stream)

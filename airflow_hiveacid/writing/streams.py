@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
@@ -92,11 +92,14 @@ class Stream:
     attempt: AttemptId = field(default_factory=AttemptId.new)
     first_txn_id: TxnId | None = None
 
-    def __post_init__(self) -> None:
-        if not self.name.strip():
+    @classmethod
+    def named(cls, name: str, tables: tuple[StreamTable, ...]) -> Self:
+        """Return a stream with the name that a user has given it."""
+        if not name.strip():
             raise ConfigurationError(
                 "stream is blank; name the stream, such as 'clicks from kafka'"
             )
+        return cls(name=name, tables=tables)
 
     @property
     def names(self) -> tuple[str, ...]:
