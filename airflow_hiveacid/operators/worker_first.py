@@ -175,9 +175,10 @@ class EngineOperator(HiveAcidSparkOperator):
             try:
                 with self._with_advice(), hook.metastore() as client:
                     return self.done_on_worker(client, job, excused)
-            except (*excused, errors.PartitionsFailedError) as error:
-                is_sum = isinstance(error, errors.PartitionsFailedError)
-                causes = error.causes if is_sum else (error,)
+            except errors.HiveAcidError as error:
+                causes: tuple[errors.HiveAcidError, ...] = (error,)
+                if isinstance(error, errors.PartitionsFailedError):
+                    causes = error.causes
                 if self._is_killed or not any(isinstance(cause, excused) for cause in causes):
                     raise
                 if not isinstance(error, errors.SparkNeededError):
