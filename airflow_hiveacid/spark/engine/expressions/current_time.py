@@ -6,7 +6,7 @@ Spark computes it for each query, and a statement has several.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from py4j.java_gateway import JavaObject
@@ -18,19 +18,21 @@ _ANY_WORD: Final = re.compile(rf"(?:^|['\"]){_WORD}", re.IGNORECASE)
 _TYPED_WORD: Final = re.compile(rf"\w+\s*['\"]{_WORD}", re.IGNORECASE)
 _TIMES: Final = frozenset({"date", "timestamp", "timestamp_ntz"})
 _DIGITS_OF_NANOSECONDS: Final = 9
+_KINDS: Final = ("date", "timestamp", "timestamp_ntz", "time")
 
 
 class UnfixedTimeError(Exception):
-    """The error for a string, such as `TIMESTAMP 'now'`, that Spark replaces by the current time.
+    """The error for a current time that would differ between the queries of a statement.
 
-    Spark does so whenever it parses the SQL or plans a query.
+    That is a string, such as `TIMESTAMP 'now'`, which Spark replaces whenever it parses the SQL or
+    plans a query; or a call whose type is unknown here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "'now', 'today', 'tomorrow' or 'yesterday'") -> None:
         """Say it in one sentence."""
         super().__init__(
-            "each query of the statement would compute 'now', 'today', 'tomorrow' or 'yesterday'"
-            " again; write current_timestamp() or current_date()"
+            f"each query of the statement would compute {what} again;"
+            " write current_timestamp() or current_date()"
         )
 
 
@@ -43,28 +45,43 @@ def fixed(jvm: JavaNames, plan: JavaObject, instant: JavaObject) -> JavaObject:
     current = patterns.CURRENT_LIKE()
     if not plan.containsPattern(current):
         return plan
-    queries = patterns.PLAN_EXPRESSION()
     literals = jvm.java.util.HashMap()
-    for call in holding(plan, current):
-        is_outer = any(child.containsPattern(current) for child in each(call.children()))
-        if not is_outer and not call.containsPattern(queries):
-            literal = _literal(jvm, call, instant)
-            if literal is not None:
-                literals.put(call, literal)
+    for call in _calls(jvm, plan):
+        literals.put(call, _literal(jvm, call, instant))
     # Spark transforms its trees with a partial function, and a Scala map is a partial function.
     function = jvm.PythonUtils.toScalaMap(literals)
     return plan.transformAllExpressionsWithSubqueries(function)
 
 
-def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObject | None:
-    """Return what a call returns at an instant; None for a call that returns no time."""
+def _calls(jvm: JavaNames, plan: JavaObject) -> Iterator[JavaObject]:
+    """Yield the calls of a plan that return the current time.
+
+    Raises:
+        UnfixedTimeError: for a call of a type that `_literal` cannot make.
+    """
+    patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    current, queries = patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION()
+    for call in holding(plan, current):
+        is_outer = any(child.containsPattern(current) for child in each(call.children()))
+        if is_outer or call.containsPattern(queries):
+            continue
+        kind = _kind(call)
+        if kind in _KINDS:
+            yield call
+        elif kind.startswith(_KINDS):  # Spark 4.3 has timestamps with nanoseconds
+            raise UnfixedTimeError(str(call.sql()))
+
+
+def _kind(call: JavaObject) -> str:
+    return str(call.dataType().typeName()).partition("(")[0]
+
+
+def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObject:
+    """Return what a call of `_calls` returns at an instant."""
     literals = module(jvm.org.apache.spark.sql.catalyst.expressions, "Literal")
-    type_ = call.dataType()
-    kind = str(type_.typeName()).partition("(")[0]
+    kind = _kind(call)
     if kind == "timestamp":
         return literals.apply(instant)
-    if kind not in {"date", "timestamp_ntz", "time"}:
-        return None
     local = jvm.java.time.LocalDateTime.ofInstant(instant, call.zoneId())
     match kind:
         case "date":
@@ -72,6 +89,7 @@ def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObjec
         case "timestamp_ntz":
             return literals.apply(local)
         case _:  # Spark 4.1 and later
+            type_ = call.dataType()
             nanos = local.toLocalTime().toNanoOfDay()
             unit = 10 ** (_DIGITS_OF_NANOSECONDS - type_.precision())
             time = jvm.java.time.LocalTime.ofNanoOfDay(nanos - nanos % unit)
@@ -79,10 +97,12 @@ def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObjec
 
 
 def check(jvm: JavaNames, plan: JavaObject, texts: Iterable[str], values: Iterable[str]) -> None:
-    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string.
+    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string or call.
 
     Strings that are not used as a date or timestamp are accepted.
     """
+    for _ in _calls(jvm, plan):
+        pass
     if not any(_ANY_WORD.search(text) for text in (*texts, *values)):
         return
     catalyst = jvm.org.apache.spark.sql.catalyst

@@ -48,6 +48,7 @@ class Call(Tree):
         super().__init__(Tree(), patterns=(CURRENT,))
         self.dataType = lambda: SimpleNamespace(typeName=lambda: type_, precision=lambda: precision)
         self.zoneId = lambda: dt.timezone(dt.timedelta(hours=hours))
+        self.sql = lambda: f"current_{type_}"
 
 
 class Literal(Tree):
@@ -139,6 +140,13 @@ def test_calls_that_return_no_time_and_queries_in_expressions_stay() -> None:
     call, query = Call("date"), Tree(patterns=(CURRENT, QUERIES))
     plan = Tree(expressions=(Call("string"), query, Tree(query, call)))
     assert fixed(java(), plan, AT) == {call: dt.date(2026, 1, 31)}
+
+
+def test_a_call_of_a_newer_type_is_refused() -> None:
+    plan = Tree(expressions=(Call("date"), Tree(Call("timestamp_ltz(9)", precision=9))))
+    for run in (lambda: fixed(java(), plan, AT), lambda: check(java(), plan, [], [])):
+        with pytest.raises(UnfixedTimeError, match=r"compute current_timestamp_ltz\(9\) again"):
+            run()
 
 
 def test_a_plan_without_the_current_time_stays_as_it_is() -> None:
