@@ -10,6 +10,7 @@ import java.util.Random;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.hive.conf.HiveConf;
 import org.apache.hadoop.hive.metastore.HiveMetaStoreClient;
@@ -78,8 +79,10 @@ final class StreamBatch {
     table = name;
     conf = base;
     metastore = new HiveMetaStoreClient(new HiveConf(base));
-    txns = metastore.openTxns(System.getProperty("user.name"), count).getTxn_ids();
-    writeIds = metastore.allocateTableWriteIdsBatch(txns, db, name);
+    List<Long> opened = metastore.openTxns(System.getProperty("user.name"), count).getTxn_ids();
+    writeIds = metastore.allocateTableWriteIdsBatch(opened, db, name);
+    // The metastore lists opened transactions in any order, and allocates write IDs in the order of their numbers.
+    txns = writeIds.stream().map(TxnToWriteId::getTxnId).collect(Collectors.toList());
     next = 0;
     heart = Executors.newSingleThreadScheduledExecutor(StreamBatch::daemon);
     heart.scheduleWithFixedDelay(StreamBatch::beat, HEARTBEAT_SECONDS, HEARTBEAT_SECONDS, TimeUnit.SECONDS);
