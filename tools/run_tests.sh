@@ -1,9 +1,9 @@
 #!/bin/bash
 # Run every tier except bench, each in its environment, even if another tier fails. Three lanes run
 # in parallel, since tests of servers, clocks and schedulers mostly wait. The first lane runs Spark.
-# The second runs servers, then other engines, then the oldest PySpark (only the files that depend on
-# the version) and the newest (fewer of them), then Airflow. The third, with a lower priority, runs
-# the tests that start no process.
+# The second runs servers, then other engines, then Airflow. The third, with a lower priority, runs
+# the tests that start no process, then the oldest PySpark (only the files that depend on the
+# version) and the newest (fewer of them).
 # The first lane's output is shown at once, and the output of the other lanes when they end, or when
 # this script is terminated. A last, short run counts all results.
 set -uo pipefail
@@ -35,6 +35,15 @@ of_servers() {
     "server and not airflow and not bench and not spark and not clusters and not long and not ($engines)" \
     tests/contract || status=$?
   in_tier engines .venv-spark/bin/python "($engines) and not long" tests/interop || status=$?
+  in_tier airflow .venv/bin/python "airflow and not clusters and not long" tests/airflow || status=$?
+  return "$status"
+}
+
+that_give_way() {
+  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks run beside
+  local status=0
+  in_tier quick .venv-spark/bin/python "not airflow and not bench and not long and not ($starting)" \
+    --doctest-modules tests "${rooms[@]}" || status=$?
   # In these tests, no version of Spark has a part; the first lane runs them as well.
   local same="flat_table or insert_only_table or sorted_table or partition_column or bucket_column"
   same+=" or unreachable or lock_that or aborted_meanwhile or different_kind or write_permission"
@@ -48,14 +57,7 @@ of_servers() {
     tests/spark/test_few_files.py tests/spark/test_hive_functions.py || status=$?
   PYTHONPATH="$PWD/build/pyspark-$NEWEST_SPARK" in_tier newest-spark .venv-spark/bin/python \
     "spark and not long" $SPARK_SAMPLE || status=$?
-  in_tier airflow .venv/bin/python "airflow and not clusters and not long" tests/airflow || status=$?
   return "$status"
-}
-
-that_give_way() {
-  renice -n 10 -p "$BASHPID" >/dev/null # tests of servers and clocks run beside
-  in_tier quick .venv-spark/bin/python "not airflow and not bench and not long and not ($starting)" \
-    --doctest-modules tests "${rooms[@]}"
 }
 
 set -m # separate process groups, so that they end with us
