@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.preflight import preflight
+from airflow_hiveacid.metastore.preflight import log_findings
 from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.writing.job import WritingJob
@@ -131,8 +131,7 @@ class Session:
         """Yield a client for one call or job; the first one logs harmful settings of the server."""
         with self._clone() as client:
             if not self._is_checked:
-                for finding in preflight(client):
-                    log.warning("%s", finding)
+                log_findings(client)
                 self._is_checked = True
             yield client
 

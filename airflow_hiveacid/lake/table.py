@@ -22,7 +22,7 @@ from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
 from airflow_hiveacid.lake.statements import simple_condition
-from airflow_hiveacid.maintenance.clean_tables import clean_on_worker
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.health import measure
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
@@ -163,7 +163,7 @@ class Table(TableChanges[JobResult]):
         )
         self._snapshot = None  # otherwise, this reader may be one that the cleaning waits for
         with self._session.job(spec) as job:
-            return clean_on_worker(job.client, job.spec, spec, lambda _: None)
+            return clean_tables(job.client, spec, lambda _: None).result(job.spec)
 
     def compact(
         self,

@@ -24,7 +24,6 @@ from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.preflight import preflight
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.cleaning import Removal, UnknownPath
 from airflow_hiveacid.plan.statements.dml import check_cleanable
@@ -268,15 +267,6 @@ def clean_tables(
     clean_matching(client, run, on_step)
     run.check(run.done)
     return run
-
-
-def clean_on_worker(
-    client: MetastorePort, job: JobSpec, spec: CleanSpec, on_step: Callable[[str], None]
-) -> JobResult:
-    """Clean the tables of `spec`, or plan the cleaning, and return the result."""
-    for finding in preflight(client):
-        log.warning("%s", finding)
-    return clean_tables(client, spec, on_step).result(job)
 
 
 def clean_matching(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -54,6 +55,15 @@ class SettingFinding:
 
     def __str__(self) -> str:
         return self.text
+
+
+log = logging.getLogger("hiveacid")
+
+
+def log_findings(client: MetastorePort) -> None:
+    """Log a warning for each setting of a metastore that should change."""
+    for finding in preflight(client):
+        log.warning("%s", finding)
 
 
 def preflight(client: MetastorePort) -> tuple[SettingFinding, ...]:

@@ -114,9 +114,11 @@ class EngineOperator(HiveAcidSparkOperator):
         """
         match job.job:
             case CleanSpec() as spec:
-                from airflow_hiveacid.maintenance.clean_tables import clean_on_worker  # noqa: PLC0415 - needs Arrow
+                from airflow_hiveacid.maintenance.clean_tables import clean_tables  # noqa: PLC0415 - needs Arrow
+                from airflow_hiveacid.metastore.preflight import log_findings  # noqa: PLC0415 - for tasks only
 
-                return clean_on_worker(client, job, spec, self.check_alive)
+                log_findings(client)
+                return clean_tables(client, spec, self.check_alive).result(job)
             case CompactSpec() | RestoreSpec():
                 pass
             case statement:
@@ -145,8 +147,8 @@ class EngineOperator(HiveAcidSparkOperator):
         `prepared` checks the job, and returns the function that runs it. What needs Spark ends
         there, so that the warnings about the metastore are only those of the engine that works.
         """
-        from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - needs Thrift
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.preflight import log_findings  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - needs Thrift
         from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
         from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
 
@@ -161,8 +163,7 @@ class EngineOperator(HiveAcidSparkOperator):
         spec = JobSpec.parse(job.dump())
         terms = JobTerms.of(spec, on_step=on_step)
         run = prepared(WritingJob(spec=spec, client=client, terms=terms))
-        for finding in preflight(client):
-            self.log.warning("%s", finding)
+        log_findings(client)
         self._spec = job  # a kill of the task aborts the transactions of this attempt
         return dataclasses.replace(run(), phases=steps.phases)
 

@@ -35,7 +35,7 @@ from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStat
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.preflight import preflight
+from airflow_hiveacid.metastore.preflight import log_findings
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.java_names import jvm_of
@@ -140,8 +140,7 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
             await_executor(spark, spec.start_timeout_s)
         endpoint = endpoint_here(spec.metastore, spark.sparkContext.getConf().get)
         with connect(endpoint) as client, typed_failures():
-            for finding in preflight(client):
-                log.warning("%s", finding)
+            log_findings(client)
             result = job_function(JobContext.of(spark, spec, client, reached))
         code = ExitCode.OK
     except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result

@@ -35,6 +35,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.maintenance import clean_tables, compaction_facts, compaction_planner
+from airflow_hiveacid.metastore import preflight
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.operators import (
@@ -663,13 +664,11 @@ def test_a_cleared_task_without_spark_begins_a_new_generation(spark: FakeSpark, 
 def test_the_worker_warns_about_settings_of_the_metastore(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for home in ("airflow_hiveacid.metastore.preflight", clean_tables.__name__):
-        monkeypatch.setattr(f"{home}.preflight", lambda _: ["the initiator is off"])
-    log = TaskLog.of_tasks(monkeypatch)
-    run_task(_compact())
-    assert log.warnings == ["the initiator is off"]
-    run_task(_clean())
-    assert caplog.messages.count("the initiator is off") == 1
+    monkeypatch.setattr(preflight, "preflight", lambda _: ["the initiator is off"])
+    for make in (_compact, _clean):
+        caplog.clear()
+        run_task(make())
+        assert caplog.messages.count("the initiator is off") == 1
 
 
 def test_a_killed_cleaning_stops_at_its_next_step(
@@ -694,13 +693,7 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
 ) -> None:
     _put_base(root)
     task = _clean_tables()
-    preflight = clean_tables.preflight
-
-    def killed(client: FakeClient) -> Any:  # noqa: ANN401
-        task.on_kill()
-        return preflight(client)
-
-    monkeypatch.setattr(clean_tables, "preflight", killed)
+    monkeypatch.setattr(preflight, "log_findings", lambda _: task.on_kill())
     with pytest.raises(TaskKilledError, match="the task was killed"):
         run_task(task)
     assert len(_there(root)) == 3

@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
-from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning, clean_on_worker
+from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
@@ -92,7 +92,7 @@ class Warehouse:
         **more: Any,  # noqa: ANN401 - fields of the spec
     ) -> JobResult:
         spec = CleanSpec(tables=tables or ("default.*",), **more)
-        return clean_on_worker(self.client, job_of(spec), spec, on_step)
+        return clean_tables.clean_tables(self.client, spec, on_step).result(job_of(spec))
 
     def left(self, name: str) -> list[str]:
         return sorted(p.name for p in (self.root / name).iterdir() if p.name[0] not in "_.")

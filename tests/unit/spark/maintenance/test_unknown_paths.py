@@ -28,7 +28,7 @@ from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.clean_tables import clean_on_worker
+from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
@@ -95,7 +95,7 @@ class Place:
 
     def clean(self, *, after_s: float | None = None, plan_only: bool = False) -> JobResult:
         spec = CleanSpec.of_table(str(REF), unknown_age_s=after_s, plan_only=plan_only)
-        return clean_on_worker(self.client, job_of(spec), spec, lambda _: None)
+        return clean_tables(self.client, spec, lambda _: None).result(job_of(spec))
 
     def wait(self, seconds: float) -> None:
         """Let the notes of when a cleaner first wanted to remove each file be older."""
@@ -571,7 +571,7 @@ def test_a_cleaning_of_one_partition_leaves_the_files_between_partitions_alone(
     file = place.put("old")
     place.notice()
     spec = CleanSpec.of_table(str(REF), partition="day=1", unknown_age_s=DAY_S)
-    result = clean_on_worker(place.client, job_of(spec), spec, lambda _: None)
+    result = clean_tables(place.client, spec, lambda _: None).result(job_of(spec))
     assert (paths(result, "removed"), unknown(result)) == ([], {})
     assert file.exists()
 
@@ -589,7 +589,7 @@ def test_a_cleaning_of_many_tables_counts_unknown_paths_and_names_the_largest(
 
     def run(after_s: float | None) -> tuple[JobResult, dict[str, Any]]:
         spec = CleanSpec(tables=("default.*",), unknown_age_s=after_s)
-        result = clean_on_worker(place.client, job_of(spec), spec, lambda _: None)
+        result = clean_tables(place.client, spec, lambda _: None).result(job_of(spec))
         (one,) = outcomes(result)
         return result, one
 
