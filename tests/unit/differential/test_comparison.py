@@ -159,6 +159,7 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
         ("NOT", "(NOT (n >= id))", True, False, None),
         ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.05x", None),
         ("power", "power(2, cast(d AS float))", 1.0, 2.0, None),
+        ("*", "(d * cast(d AS float))", 1.0, 2.0, None),
         ("acos", "acos(cast('NaN' AS double))", None, math.nan, "nan-in-functions"),
         ("asin", "asin(d)", None, 1.0, None),
         ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
