@@ -91,7 +91,7 @@ class RowMerge:
     """A MERGE of Arrow columns by keys; the fields are those of `SimpleMerge`.
 
     `unchanged` are columns that an update cannot change: if a matched row has another value there,
-    the statement fails.
+    the statement fails, also if it updates no other column.
     """
 
     table: TableInfo
@@ -304,12 +304,13 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
     for rows in found:
         codes = index.look_up([rows.columns[name] for name in names])
         matched[codes] = True
-        if not changes:
+        if not (changes or statement.unchanged):
             continue
         pairs, source = _pairs(rows, codes, index, limits)
-        batches.append(events.deletes(view, pairs))
+        _check_unchanged(statement, pairs, source)
+        if changes:
+            batches.append(events.deletes(view, pairs))
         if updates is not None:
-            _check_unchanged(statement, pairs, source)
             values = {name: array.take(source) for name, array in updates.items()}
             batches.append(events.updates(view, pairs, values))
     if statement.inserts is not None:

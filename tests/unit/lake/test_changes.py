@@ -114,6 +114,12 @@ def test_partition_and_bucket_columns_that_are_no_key_must_stay_the_same(
         table.upsert(rows(2, name="a", price=price, day=JAN), keys=["id"])
     with pytest.raises(ColumnUpdateError, match="bucket column 'name'"):
         table.upsert(rows(2, name="b", price=price, day=FEB), keys=["id"])
+    # Nothing but such a column is given, so no row is written for a match.
+    assert table.upsert(pa.table({"id": [2], "day": [FEB]}), keys=["id"]).rows == RowCounts()
+    with pytest.raises(ColumnUpdateError, match="partition column 'day'"):
+        table.upsert(pa.table({"id": [2], "day": [JAN]}), keys=["id"])
+    with pytest.raises(ColumnUpdateError, match="bucket column 'name'"):
+        table.upsert(pa.table({"id": [2], "name": ["b"], "day": [FEB]}), keys=["id"])
 
 
 def test_frames_and_readers_are_rows(warehouse: Warehouse, lake: Lake) -> None:
