@@ -364,7 +364,8 @@ _WAYS: Final[Mapping[str, _Way]] = {
         body="CASE WHEN length(a) = 0 THEN '' ELSE substring_index(a, b, c) END"
     ),
     "width_bucket": _Way(
-        body=f"CASE WHEN {_ARE_DECIMALS} THEN {_NO_DECIMALS} ELSE width_bucket(a, b, c, d) END"
+        # an int in Hive, a bigint in Spark
+        body=f"CASE WHEN {_ARE_DECIMALS} THEN {_NO_DECIMALS} ELSE int(width_bucket(a, b, c, d)) END"
     ),
 }
 _SUBSTR_FROM_END: Final = _Way(

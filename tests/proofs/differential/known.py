@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Final
 
@@ -395,8 +395,18 @@ def _range(seen: Seen) -> bool:
 @entry("hive-sum-beyond-38-digits")
 def _sum(seen: Seen) -> bool:
     is_wide = any(isinstance(v, Decimal) and len(v.as_tuple().digits) >= 38 for v in seen.values())
-    is_sum = seen.name.startswith("sum") and (is_wide or " OVER (" in seen.text)
-    return is_sum and _is_rounded(seen.ours, seen.theirs)
+    if not seen.name.startswith("sum") or not (is_wide or " OVER (" in seen.text):
+        return False
+    return _is_rounded(seen.ours, seen.theirs) or _has_wide_part(seen.values())
+
+
+def _has_wide_part(values: Iterable[Value]) -> bool:
+    """Return True if a sum of some of these decimals has more than 38 digits."""
+    decimals = [value for value in values if isinstance(value, Decimal)]
+    scale = max(map(_places, decimals), default=0)
+    with localcontext(prec=100):
+        parts = (sum(v for v in decimals if v * sign > 0) for sign in (1, -1))
+        return any(abs(part) >= Decimal(1).scaleb(38 - scale) for part in parts)
 
 
 @entry("between-null")
@@ -464,7 +474,8 @@ def _long_constants(seen: Seen) -> bool:
     has_long = any(map(_is_long, seen.values()))
     of_rows = any(len(argument) > 1 for argument in seen.arguments)  # of a group or window
     is_cast = re.match(r"\w+\((DISTINCT )?cast\(.* AS double\)", seen.text) is not None
-    return has_long and (seen.theirs in (None, 0) or (of_rows and is_cast))
+    is_null = seen.name == "<=>" and seen.theirs is True and None in seen.values()
+    return has_long and (seen.theirs in (None, 0) or is_null or (of_rows and is_cast))
 
 
 def _places(value: Value) -> int:

@@ -191,6 +191,29 @@ def test_a_difference_is_named_only_by_an_entry_that_explains_it(
     assert known.names_of(seen) == ([entry] if entry else [])
 
 
+def test_a_sum_whose_part_has_39_digits_may_lack_values_in_hive() -> None:
+    wide, less = (Decimal(sign + "9999999999999999999999999999.9999999999") for sign in "+-")
+    seen = Seen(
+        name="sum", text="sum(dx)", row=1, ours=Decimal("1.1"), theirs=less, our_kind="decimal"
+    )
+    for values, names in (((wide, wide, less, less, None), [_SUM]), ((wide, less), [])):
+        assert known.names_of(replace(seen, arguments=(values,))) == names
+
+
+def test_a_long_constant_is_null_for_hives_null_safe_comparison() -> None:
+    seen = Seen(
+        name="<=>",
+        text="(99999999999999999999999999999999999999 <=> de)",
+        row=1,
+        ours=False,
+        theirs=True,
+        our_kind="boolean",
+        arguments=((Decimal("9" * 38),), (None,)),
+    )
+    assert known.names_of(seen) == ["hive-long-constants"]
+    assert known.names_of(replace(seen, arguments=((Decimal(9),), (None,)))) == []
+
+
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert difference([[1, 0.1], [2, None]], [[2, None], [1, 0.1 + 1e-17]]) == ""
     large = [[2**53], [2**53 + 1]]  # one double
