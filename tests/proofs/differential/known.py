@@ -354,6 +354,10 @@ def _nan_functions(seen: Seen) -> bool:
     is_shown = seen.ours is None and _is_nan(seen.theirs)
     is_hidden = looks_for_null or is_shown
     is_hidden = is_hidden and any(f"{name}(" in seen.text for name in _OF_NAN)
+    if re.match(r"count\((DISTINCT )?a(cos|sin)\(", seen.text):
+        return (
+            isinstance(seen.ours, int) and isinstance(seen.theirs, int) and seen.ours < seen.theirs
+        )
     if seen.name in {"acos", "asin"}:
         return is_shown
     return is_hidden or (seen.name in _OF_NAN and (_has_nan(seen) or endless))

@@ -162,6 +162,8 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
         ("*", "(d * cast(d AS float))", 1.0, 2.0, None),
         ("acos", "acos(cast('NaN' AS double))", None, math.nan, "nan-in-functions"),
         ("asin", "asin(d)", None, 1.0, None),
+        ("count", "count(asin(f))", 1, 2, "nan-in-functions"),
+        ("count", "count(asin(f))", 2, 1, None),
         ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
         ("NOT", "(NOT bo)", True, False, None),
         ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.50x", "decimal-as-text"),
