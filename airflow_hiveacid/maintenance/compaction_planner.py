@@ -382,7 +382,7 @@ def _warn_of_left(left: Sequence[Due], why: str) -> None:
         for facts, outcome in left
     ]
     log.warning(
-        "%s left although due: %s, because %s",
+        "did not compact %s, although due: %s; reason: %s",
         several(len(left), "partition"),
         first_few(texts),
         why,

@@ -516,9 +516,10 @@ class HiveAcidSparkOperator(
     def _submission(self, target: SparkTarget, spec: JobSpec, spec_file: Path) -> Submission:
         if target.is_yarn_cluster and not target.is_followed:
             self.log.warning(
-                "connection %s has no yarn_resourcemanager_webapp_address, and no yarn-site.xml in"
-                " HADOOP_CONF_DIR names one. A retry cannot find the driver of a lost worker, so it"
-                " fences the driver through the metastore. The wait for a container has no limit",
+                "connection %s has no yarn_resourcemanager_webapp_address, and HADOOP_CONF_DIR"
+                " has no yarn-site.xml with this address. If a worker is lost, a retry cannot"
+                " find its driver, so it fences the driver through the metastore. The wait for a"
+                " container has no limit",
                 target.conn_id,
             )
         application, own_arguments = self.program_of(spec)

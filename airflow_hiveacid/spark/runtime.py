@@ -165,7 +165,7 @@ def _without_session(spec_name: str, error: Exception) -> ExitCode:
         answer(spec, _failed(spec, error))
     except Exception as second_error:
         # A login that is refused may prevent both.
-        log.warning("no result can be written: %s", second_error, exc_info=error)
+        log.warning("cannot write the result: %s", second_error, exc_info=error)
         # The task shows the reason in one of the log's last lines, so it follows the traceback.
         log.error("cannot start a Spark session: %s", _job_error(error).message)  # noqa: TRY400 - as above
     return exit_code(error)

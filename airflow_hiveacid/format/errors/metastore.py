@@ -49,7 +49,7 @@ class MetastoreAnswerError(MetastoreUnavailableError):
 
 
 class ConnectionUnavailableError(MetastoreError, RetryableError):
-    """Airflow did not return the metastore's connection; it reports outages as missing ones."""
+    """Airflow did not return the metastore's connection: it is missing, or Airflow has failed."""
 
     def __init__(self, *, conn_id: str, reason: str) -> None:
         self.conn_id, self.reason = conn_id, reason

@@ -265,8 +265,8 @@ class CatalogCalls:
             self._send_table(ref, raw, context)
         except (errors.MetastoreCallError, errors.UnsupportedTableError) as refusal:
             _log.warning(
-                "a concurrent ANALYZE could mark statistics as correct, although they lack these"
-                " rows table=%s write_id=%s: %s",
+                "a concurrent ANALYZE could mark statistics as correct, although they lack the"
+                " rows of this write table=%s write_id=%s: %s",
                 ref,
                 context.write_id,
                 refusal,

@@ -419,7 +419,7 @@ class Connection:
                 is_refusal = isinstance(error, LoginRefusedError)
                 if not is_refusal and OUTAGES.note(address) and len(self._addresses) > 1:
                     words = without_secrets(str(error))
-                    _log.warning("this metastore server is asked last from now on: %s", words)
+                    _log.warning("using this metastore server only if no other responds: %s", words)
                 continue
             OUTAGES.forget(address)
             self._first = self._addresses.index(address)

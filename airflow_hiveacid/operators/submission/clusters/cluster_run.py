@@ -131,7 +131,7 @@ def own_settings(given: Mapping[str, object], tag: str, *, is_cluster: bool) -> 
     settings[_TAGS] = ",".join(filter(None, [str(given.get(_TAGS) or ""), tag]))
     if is_cluster:
         if str(given.get(_ATTEMPTS, 1)) != "1":
-            log.warning("%s=%s is ignored: a driver is started once", _ATTEMPTS, given[_ATTEMPTS])
+            log.warning("%s=%s is ignored: Airflow does the retries", _ATTEMPTS, given[_ATTEMPTS])
         settings[_ATTEMPTS] = "1"
     return settings
 

@@ -348,8 +348,8 @@ class StripeZones:
         if "" in self.names:
             # Java's readers use the zone of their own JVM.
             _log.warning(
-                "ORC file does not state its time zone: its timestamps are read as by a Hive that"
-                " runs in UTC path=%s",
+                "ORC file does not state its time zone: its timestamps are read as if Hive ran in"
+                " UTC path=%s",
                 self.tail.path,
             )
         pairs = zip(map(self._zone, self.names), self.stripes, strict=True)

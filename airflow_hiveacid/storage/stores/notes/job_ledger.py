@@ -130,7 +130,7 @@ class Ledger(json_files.NotesOfTable):
     def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
         if (entry.job_key, entry.table_id) == (job_key, self.table_id):
             return entry
-        _log.warning("a ledger entry has the text of another job: %s", name)
+        _log.warning("ignoring the text of a ledger entry: it names another job: %s", name)
         return _named(name, job_key, self.table_id)
 
     def _rolled(self, files: Iterable[FileEntry], prefix: str = "") -> tuple[Line, ...] | None:
