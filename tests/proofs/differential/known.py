@@ -233,7 +233,9 @@ def _float(seen: Seen) -> bool:
     is_cast = "AS float" in seen.text
     if is_cast and seen.name in {"floor", "ceil", "ceiling"}:
         return True
-    if seen.our_kind == "double" and re.match(rf"{re.escape(seen.name)}\(cast\(\w+ AS float\)", seen.text):
+    if seen.our_kind == "double" and re.match(
+        rf"{re.escape(seen.name)}\(cast\(\w+ AS float\)", seen.text
+    ):
         return True
     is_mixed = seen.has("float") and (is_cast or seen.has(*(k for k in _NUMBERS if k != "float")))
     return is_mixed and seen.name in _ARITHMETIC | _COMPARING

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     CommitStateUnknownError,
     ConfigurationError,
+    EarlierRunUnknownError,
     ConstraintViolationError,
     ExpressionError,
     InsertOnlyTableError,
@@ -187,6 +188,27 @@ def test_a_transaction_with_a_key_is_done_exactly_once(warehouse: Warehouse, lak
         load("id = 2")
     with pytest.raises(ConfigurationError, match="key is blank"), lake.transaction(" "):
         pass
+
+
+def test_a_key_of_two_tables_is_not_done_because_of_a_note_in_one(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    warehouse.create("default.u")
+
+    def load() -> Any:  # noqa: ANN401
+        with lake.transaction(key="k") as txn:
+            txn.table(T).append(rows(1))
+            txn.table("default.u").append(rows(1))
+        return txn.result
+
+    load()
+    assert load().was_done_before
+    for path in (warehouse.root / "u" / "_hiveacid").glob("_*.0.*.json"):
+        path.unlink()
+    with pytest.raises(EarlierRunUnknownError, match="take another key in a program in Python"):
+        load()
+    assert ids(lake.table("default.u")) == [1]
 
 
 def test_a_statement_that_cannot_follow_is_refused_where_it_is_called(
