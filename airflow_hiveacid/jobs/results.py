@@ -19,7 +19,6 @@ from airflow_hiveacid.format.codec import Codec, JsonValue, MisfitError, to_json
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
 
-
 _RECORDED: Final = Codec(ignores_unknown=True)
 """Reads results in ledgers. They outlive releases, so `CONTRACT_VERSION` does not apply to them."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.errors.tree import RetryableError, TransactionError
+from airflow_hiveacid.format.words import printable
 
 _STARTING: Final = "while the job was starting. Nothing was written; retry"
 _CHECKS_ITS_KEY: Final = (
@@ -174,8 +175,8 @@ class FencedError(TransactionError):
     def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
         self.job_key, self.txn_id, self.newer_txn_id = job_key, txn_id, newer_txn_id
         super().__init__(
-            f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} of the"
-            " same task is newer"
+            f"transaction {txn_id} of {printable(job_key)} was stopped: transaction {newer_txn_id}"
+            " of the same task is newer"
         )
 
 
@@ -209,6 +210,6 @@ class EarlierRunUnknownError(TransactionError):
         self.why, self.is_batch = why, is_batch
         remedy = _CONTINUES_AS_ANOTHER if is_batch else _APPLIES_AGAIN
         super().__init__(
-            f"table {table}: the job ledger lists transaction {txn_id} of {job_key}, at {when}, but"
-            f" cannot prove that it was committed: {why}. Nothing was written. {remedy}"
+            f"table {table}: the job ledger lists transaction {txn_id} of {printable(job_key)}, at"
+            f" {when}, but cannot prove that it was committed: {why}. Nothing was written. {remedy}"
         )

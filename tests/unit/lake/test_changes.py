@@ -14,8 +14,8 @@ from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     CommitStateUnknownError,
     ConfigurationError,
-    EarlierRunUnknownError,
     ConstraintViolationError,
+    EarlierRunUnknownError,
     ExpressionError,
     InsertOnlyTableError,
     SnapshotClosedError,
@@ -320,6 +320,16 @@ def test_rows_to_upsert_have_distinct_keys(
     with pytest.raises(SourceKeyError, match=f"cannot upsert by id: {said}"):
         lake.table(T).upsert(given, keys=["id"])
     assert not server.txns
+
+
+def test_a_value_of_a_row_forges_no_line_of_an_error(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    value, shown = "a\x1b[31m\nforged", r"a\\x1b\[31m\\nforged"
+    twice = pa.table({"name": [value, value]})
+    with pytest.raises(SourceKeyError, match=f"such as name={shown}"):
+        lake.table(T).upsert(twice, keys=["name"])
+    with pytest.raises(TypeMismatchError, match=f"struct<{shown}: int64>"):
+        lake.table(T).append(pa.table({"name": [{value: 1}]}))
 
 
 def test_what_does_not_fit_the_table_is_refused_before_a_transaction_begins(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import shutil
 import time
@@ -264,7 +265,7 @@ def test_a_writer_looks_again_if_a_copy_has_just_written_a_batch(
     "change",
     [
         lambda told: {**told, "warnings": []},
-        lambda told: {k: v for k, v in told.items() if k in ("details",)},
+        lambda told: {k: v for k, v in told.items() if k == "details"},
         lambda told: {**told, "version": 2, "status": "partly", "rows": "many"},
     ],
 )
@@ -317,6 +318,20 @@ def test_a_number_that_no_stream_reaches_is_refused_before_anything_is_written(
     with pytest.raises(EarlierRunUnknownError, match=f"_hiveacid/{bad.name}"):
         writer(lake)
     assert len(warehouse.server.txns) == before
+
+
+def test_a_name_of_a_stream_forges_no_line_of_a_log(
+    warehouse: Warehouse, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.create()
+    caplog.set_level(logging.INFO)
+    old = writer(lake, "a\x1b[31m\nforged")
+    writer(lake, "a\x1b[31m\nforged")
+    with pytest.raises(FencedError, match=r"stream/a\\x1b\[31m\\nforged was"):
+        old.write(rows(1), 1)
+    shown = r"opened txn_id=1 tables=default.s job_key=stream/a\x1b[31m\nforged"
+    assert shown in caplog.messages
+    assert not any("\n" in message for message in caplog.messages)
 
 
 def test_a_newer_writer_stops_an_older_one(warehouse: Warehouse, lake: Lake) -> None:
