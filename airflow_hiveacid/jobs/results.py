@@ -12,12 +12,15 @@ import enum
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.codec import JsonValue, to_json
+from airflow_hiveacid.format.codec import Codec, JsonValue, MisfitError, to_json
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
+
+_RECORDED: Final = Codec(ignores_unknown=True)
+"""Reads results in ledgers. They outlive releases, so `CONTRACT_VERSION` does not apply to them."""
 
 
 class JobStatus(enum.Enum):
@@ -152,3 +155,15 @@ class JobResult:
         """Parse a result from its JSON text."""
         data = read_object(text, reader=Side.OPERATOR)
         return from_json(cls, data, reader=Side.OPERATOR, needs_all=True)
+
+    def of_earlier_run(self, text: str) -> Self:
+        """Return the result of an earlier run, which any release may have written to a ledger.
+
+        A field that the text lacks has the value of this result, and so has the status. Raises
+        MisfitError, or ValueError, if a field has another type or the text is not an object.
+        """
+        data = json.loads(text)
+        if not isinstance(data, dict):
+            raise MisfitError("the document", f"an object, found {type(data).__name__}")
+        own = self.to_json()
+        return _RECORDED.read(type(self), {**own, **data, "status": own["status"]})

@@ -22,6 +22,7 @@ from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
@@ -33,6 +34,7 @@ from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.writing.job import WritingJob
 
 log = logging.getLogger("hiveacid")
+escape_our_log()
 
 _KEY: Final = "python"
 _SINCE: Final = "since it was loaded. Call refresh() on the table, then scan() again"

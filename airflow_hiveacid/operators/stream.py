@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from airflow.sdk import Context
 
 from airflow_hiveacid.format.errors import ConfigurationError, TaskKilledError
+from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.results import JobResult
@@ -112,7 +113,8 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
             with session.job(job) as base:
                 self._spec = stream.batch(base, 0).spec  # a kill of the task aborts its batch
             writer = StreamWriter(session, stream)
-            self.log.info("the stream continues after offsets %s", writer.offsets)
+            continues_after = printable(str(writer.offsets))
+            self.log.info("the stream continues after offsets %s", continues_after)
             result = writer.run(
                 source,
                 run_for_s=job.run_for_s,
@@ -122,7 +124,7 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
         if self._is_killed:
             raise TaskKilledError(
                 "the task was killed: its stream ended after the batch with offsets"
-                f" {writer.offsets}"
+                f" {printable(str(writer.offsets))}"
             )
         return dataclasses.replace(result, kind=spec.kind, job_key=spec.job_key)
 

@@ -23,13 +23,14 @@ from airflow_hiveacid.reading.access import is_still_all, reading
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.second_try import StagedWork
 from airflow_hiveacid.writing.table_write import WriteOrder
-from airflow_hiveacid.writing.write import Write, writing
+from airflow_hiveacid.writing.write import Write, run_unknown, writing
 
 log = logging.getLogger("hiveacid")
 
 # Each restart means that another transaction has committed. So at least one job makes progress.
 # After this many restarts the job fails, so that the user notices.
 _MOST_BEGINNINGS: Final = 5
+_AGAIN: Final = "; to apply it again, clear the task, or take another key in a program in Python"
 
 
 @dataclass(slots=True)
@@ -154,7 +155,7 @@ def check_sources(job: WritingJob, write: Write) -> None:
 
 def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
     """Abandon the transaction of a job that is already done; return the earlier run's result."""
-    result = _result_of(write, earlier)
+    result = _result_of(job, write, earlier)
     log.warning(
         "applying nothing (on_rerun=%s): %s was done by transaction %s at %s (try %d, run %d of"
         " the task)%s",
@@ -164,22 +165,18 @@ def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResu
         earlier.when,
         earlier.attempt.try_number,
         earlier.generation + 1,
-        "" if job.spec.on_rerun is OnRerun.SKIP else "; clear the task to apply it again",
+        "" if job.spec.on_rerun is OnRerun.SKIP or write.is_batch else _AGAIN,
     )
     write.txn.abandon()
-    return dataclasses.replace(result, status=JobStatus.ALREADY_DONE)
+    return result
 
 
-def _result_of(write: Write, earlier: LedgerEntry) -> JobResult:
+def _result_of(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
+    own = job.result(JobStatus.ALREADY_DONE, ", ".join(map(str, write.tables)))
     try:
-        return JobResult.parse(earlier.result)
-    except errors.ContractVersionError as error:
-        raise errors.EarlierRunUnknownError(
-            table=next(iter(write.tables)),
-            job_key=earlier.job_key,
-            txn_id=earlier.txn_id,
-            when=earlier.when,
-            why="the result in its ledger entry cannot be read"
-            f" ({error.detail or f'version {error.found!r}'})",
-            is_batch=write.is_batch,
-        ) from error
+        return dataclasses.replace(own, txn_id=earlier.txn_id).of_earlier_run(earlier.result)
+    except (ValueError, RecursionError) as error:
+        unread = f"the result in its ledger entry cannot be read ({error})"
+        doubtful = dataclasses.replace(earlier, doubt=unread)
+        ref = next(iter(write.tables))
+        raise run_unknown(ref, doubtful, is_batch=write.is_batch) from error

@@ -169,6 +169,7 @@ class WrittenStatements:
             **self._details,
         }
         if isinstance(batch := job.spec.job, StreamBatchSpec):
+            # Later releases, for ten years, read it here (`Stream.last`), whatever else changes.
             details["batch"] = {"number": job.spec.generation, "offsets": batch.offsets}
         if retried:
             details["retried"] = dict(retried)

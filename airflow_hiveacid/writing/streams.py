@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import AttemptId, TxnId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_without_twins
+from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec, StreamTable
@@ -35,7 +35,11 @@ log = logging.getLogger("hiveacid")
 APPEND: Final = "append"
 _MODES: Final = (APPEND, "merge")
 _LONGEST: Final = 1 << 16
+_LOOKS_AGAIN: Final = 4
 _REPORT_S: Final = 60.0
+_MOST_BATCHES: Final = 1 << 62
+"""Fewer than half of the numbers that an entry may have, so the next batches have numbers, too."""
+_FORGED: Final = "Remove the entry if another program wrote it"
 _J = TypeVar("_J", bound=WritingJob)
 
 
@@ -154,6 +158,20 @@ class Stream:
             EarlierRunUnknownError: the newest batch may be committed, but no proof is left.
         """
         tables = [client.get_table(TableRef.parse(name)) for name in self.names]
+        newest = self._newest(client, tables)
+        for _ in range(_LOOKS_AGAIN):
+            if newest is None or newest.is_certain:
+                break
+            # A copy may have written a batch between the looks at two ledgers.
+            newest = self._newest(client, tables)
+        if newest is None:
+            return LastBatch()
+        entry, ref, is_certain = newest
+        if not is_certain:
+            raise run_unknown(ref, entry, is_batch=True)
+        return LastBatch(entry.generation, entry.txn_id, _offsets(entry, ref))
+
+    def _newest(self, client: MetastorePort, tables: Sequence[TableInfo]) -> _Newest | None:
         # In this order, the metastore knows the outcome of each transaction that has an entry.
         entries = {table.ref: Ledger.of(table).entries(self._key) for table in tables}
         txns = client.valid_txns()
@@ -164,15 +182,53 @@ class Stream:
             for entry in committed(entries[table.ref], write_ids[table.ref], txns)
         ]
         if not found:
-            return LastBatch()
+            return None
         newest, table = max(found, key=lambda one: _age(one[0]))
-        # All tables are committed together, so one certain entry of its transaction is sufficient.
-        sure = [e for e, t in found if e.txn_id == newest.txn_id and Ledger.of(t).is_certain(e)]
-        if not sure:
-            raise run_unknown(table.ref, newest, is_batch=True)
-        newest = sure[0]
-        batch: Any = JobResult.parse(newest.result).details["batch"]
-        return LastBatch(newest.generation, newest.txn_id, batch["offsets"])
+        # All tables are committed together, so one certain entry of the transaction is sufficient
+        # if the other ledgers have the transaction, too (`Write.earlier_run`).
+        twins = [(e, t) for e, t in found if newest.is_twin(e)]
+        sure = [(e, t) for e, t in twins if Ledger.of(t).is_certain(e)]
+        entry, table = (sure or [(newest, table)])[0]
+        lacking = [t.ref for t in tables if not _has_twin(t, entries[t.ref], entry, table)]
+        doubt = entry.doubt or doubt_without_twins(lacking) or _doubt_of_number(entry)
+        return _Newest(replace(entry, doubt=doubt), table.ref, bool(sure) and not doubt)
+
+
+class _Newest(NamedTuple):
+    """The newest entry of a stream that may be committed, and whether it is."""
+
+    entry: LedgerEntry
+    ref: TableRef
+    is_certain: bool
+
+
+def _has_twin(
+    table: TableInfo, entries: Sequence[LedgerEntry], newest: LedgerEntry, noted_in: TableInfo
+) -> bool:
+    """Return True if a table's ledger agrees with the newest entry, of the table `noted_in`.
+
+    A table that was made after that batch has no entry of the stream.
+    """
+    if entries:
+        return any(map(newest.is_twin, entries))
+    # The metastore has the times of tables in whole seconds.
+    return (noted_in.born_s or 0.0) <= newest.recorded_s < (table.born_s or 0.0) + 1
+
+
+def _doubt_of_number(entry: LedgerEntry) -> str:
+    if entry.generation < _MOST_BATCHES:
+        return ""
+    return f"no stream reaches batch {entry.generation}. {_FORGED}"
+
+
+def _offsets(entry: LedgerEntry, ref: TableRef) -> JsonValue:
+    """Return the offsets in a batch's entry; a release may change the other parts of the result."""
+    try:
+        offsets: JsonValue = json.loads(entry.result)["details"]["batch"]["offsets"]
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        doubt = f"its result does not say where the stream continues. {_FORGED}"
+        raise run_unknown(ref, replace(entry, doubt=doubt), is_batch=True) from error
+    return offsets
 
 
 def _age(entry: LedgerEntry) -> tuple[int, bool, bool, bool]:

@@ -115,16 +115,28 @@ class TableWrite:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run in this table's ledger that makes this run unnecessary, if any."""
         run, ref = self._order.run, self.table.ref
-        entries = self._ledger.entries(self._order.job_key)
-        self._earlier = tuple(sorted(entries, key=lambda e: e.is_confirmed))  # confirmed ones last
+        self._earlier = self._entries()
         commits = self._committed(self._txn.snapshot)
         if any(entry.doubt for entry in commits):
             # Another copy may have committed after the snapshot.
             commits = self._committed(self._txn.newest(ref))
         return earlier_run(run, commits, self.table, self._txn.txn_id)
 
+    def _entries(self) -> tuple[LedgerEntry, ...]:
+        entries = self._ledger.entries(self._order.job_key)
+        return tuple(sorted(entries, key=lambda e: e.is_confirmed))  # confirmed ones last
+
     def _committed(self, snapshot: Snapshot) -> tuple[LedgerEntry, ...]:
         return committed(self._earlier, snapshot.write_ids(self.table.ref), snapshot.txns)
+
+    def has_twin(self, entry: LedgerEntry) -> bool:
+        """Return True if this table's ledger has the entry of a job, or its twin.
+
+        It is read again if it has none, because a copy of the job may have just written it.
+        """
+        if not any(map(entry.is_twin, self._earlier)):
+            self._earlier = self._entries()
+        return any(map(entry.is_twin, self._earlier))
 
     def is_certain(self, entry: LedgerEntry) -> bool:
         """Return True if an entry of this table's ledger is certain (`Ledger.is_certain`)."""

@@ -25,16 +25,19 @@ import enum
 import logging
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_without_twins
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
+from airflow_hiveacid.storage.stores.notes.job_ledger import entry_name
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 
@@ -56,7 +59,8 @@ def run_unknown(
         job_key=entry.job_key,
         txn_id=entry.txn_id,
         when=entry.when,
-        why=entry.doubt or (_GONE if entry.is_legible else _DAMAGED),
+        why=f"{entry.doubt or (_GONE if entry.is_legible else _DAMAGED)}. The entry is"
+        f" {HIDDEN_DIRECTORY}/{entry_name(entry)}",
         is_batch=is_batch,
     )
 
@@ -112,8 +116,10 @@ class Write:
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run that makes this run unnecessary; None if this run is needed.
 
-        All tables are committed together, so the ledger of one is sufficient. If this run is
-        needed, files and entries of this job's aborted attempts are removed.
+        Each table's ledger has an entry before the commit of them all. So one certain entry is
+        sufficient if every other table has an entry of the transaction, and none is otherwise: a
+        program that may write one table's notes must not make the others lose a change. If this
+        run is needed, files and entries of this job's aborted attempts are removed.
 
         Raises:
             EarlierRunUnknownError: the job may have committed, but no record of its commit or
@@ -121,7 +127,9 @@ class Write:
         """
         tables = self._tables.values()
         runs = [(table, table.earlier_run()) for table in tables]
-        earlier_runs = [(table, entry) for table, entry in runs if entry is not None]
+        earlier_runs = [
+            (table, self._compared(entry)) for table, entry in runs if entry is not None
+        ]
         if not earlier_runs:
             for table in tables:
                 table.remove_abandoned()
@@ -134,6 +142,11 @@ class Write:
             if entry.is_legible and entry.txn_id == certain[0].txn_id:
                 table.confirm_earlier(entry)
         return certain[0]
+
+    def _compared(self, entry: LedgerEntry) -> LedgerEntry:
+        """Return a table's entry, with a doubt if the ledger of another table contradicts it."""
+        lacking = [ref for ref, table in self._tables.items() if not table.has_twin(entry)]
+        return replace(entry, doubt=entry.doubt or doubt_without_twins(lacking))
 
     def look_ahead(self) -> None:
         """Fail early if a different transaction is known to have committed first (`TableWrite`)."""

@@ -28,7 +28,7 @@ from airflow_hiveacid.operators import HiveAcidStreamOperator
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_support import run_task
+from tests.support.airflow_support import TaskLog, run_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -138,6 +138,27 @@ def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN
     clicks.batches = killed
     with pytest.raises(TaskKilledError, match="ended after the batch with offsets 1"):
         run_task(task)
+
+
+@pytest.mark.usefixtures("aborted")
+def test_the_offsets_of_a_loop_forge_no_line_of_its_log(
+    clicks: Any,  # noqa: ANN401
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log = TaskLog.of_tasks(monkeypatch)
+    rows = pa.table({"id": pa.array([1], pa.int32())})
+    clicks.batches = lambda _: [(rows, "a\x1b[31m\nforged")]
+    run_task(HiveAcidStreamOperator(**LOOP, inserts=["d.t"]))
+    task = HiveAcidStreamOperator(**LOOP, inserts=["d.t"])
+
+    def killed(_: object) -> Iterator[None]:
+        task.on_kill()
+        yield None
+
+    clicks.batches = killed
+    with pytest.raises(TaskKilledError, match=r"with offsets a\\x1b\[31m\\nforged$"):
+        run_task(task)
+    assert r"the stream continues after offsets a\x1b[31m\nforged" in log.lines
 
 
 @pytest.mark.promise("A6")

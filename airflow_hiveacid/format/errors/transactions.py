@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.errors.tree import RetryableError, TransactionError
+from airflow_hiveacid.format.words import printable
 
 _STARTING: Final = "while the job was starting. Nothing was written; retry"
 _CHECKS_ITS_KEY: Final = (
     "Retry the task: it checks its job key, and does not apply the change twice"
 )
 _APPLIES_AGAIN: Final = (
-    "Check whether the change is in the table; clear the task to apply it (again)"
+    "Check whether the change is in the table; to apply it (again), clear the task, or take another"
+    " key in a program in Python"
 )
 _CONTINUES_AS_ANOTHER: Final = (
     "Find the last rows of the stream in the table, and continue after them under another name of"
@@ -173,8 +175,8 @@ class FencedError(TransactionError):
     def __init__(self, *, job_key: str, txn_id: int, newer_txn_id: int) -> None:
         self.job_key, self.txn_id, self.newer_txn_id = job_key, txn_id, newer_txn_id
         super().__init__(
-            f"transaction {txn_id} of {job_key} was stopped: transaction {newer_txn_id} of the"
-            " same task is newer"
+            f"transaction {txn_id} of {printable(job_key)} was stopped: transaction {newer_txn_id}"
+            " of the same task is newer"
         )
 
 
@@ -208,6 +210,6 @@ class EarlierRunUnknownError(TransactionError):
         self.why, self.is_batch = why, is_batch
         remedy = _CONTINUES_AS_ANOTHER if is_batch else _APPLIES_AGAIN
         super().__init__(
-            f"table {table}: the job ledger lists transaction {txn_id} of {job_key}, at {when}, but"
-            f" cannot prove that it was committed: {why}. Nothing was written. {remedy}"
+            f"table {table}: the job ledger lists transaction {txn_id} of {printable(job_key)}, at"
+            f" {when}, but cannot prove that it was committed: {why}. Nothing was written. {remedy}"
         )

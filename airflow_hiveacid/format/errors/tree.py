@@ -64,11 +64,11 @@ class ConfigurationError(InputError):
 
 
 class TableError(InputError):
-    """Base class of errors about one table."""
+    """Base class of errors about one table. The message is one line, and may contain its values."""
 
     def __init__(self, *, table: object, detail: str) -> None:
         self.table = str(table)
-        super().__init__(f"table {table}: {detail}")
+        super().__init__(printable(f"table {table}: {detail}"))
 
 
 class JobFailedError(HiveAcidError):

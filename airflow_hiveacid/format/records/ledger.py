@@ -1,12 +1,13 @@
-"""The ledger entry of an attempt, and a function that compares the entry with the metastore.
+"""The ledger entry of an attempt, and functions that compare it with other sources.
 
 Other programs can write ledger files, so `doubt_of` verifies that an entry's transaction and write
-ID are allocated and committed in the metastore. See docs/decisions/ledger.md.
+ID are allocated and committed in the metastore, and `is_twin` that another table's ledger agrees.
+See docs/decisions/ledger.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -47,6 +48,15 @@ class LedgerEntry:
         """The time of recording as a string in UTC."""
         return datetime.fromtimestamp(self.recorded_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
+    def is_twin(self, other: LedgerEntry) -> bool:
+        """Return True if both are entries of one transaction, as its tables' ledgers have them.
+
+        A damaged entry still counts by its name.
+        """
+        if (self.txn_id, self.generation) != (other.txn_id, other.generation):
+            return False
+        return self.result == other.result or not (self.is_legible and other.is_legible)
+
 
 def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList) -> str:
     """Return why the metastore contradicts a confirmed entry; "" if they agree.
@@ -70,6 +80,18 @@ def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList
     return _doubt(
         f"write ID {entry.write_id}",
         f"has allocated write IDs of the table only up to {write_ids.high_watermark}",
+    )
+
+
+def doubt_without_twins(tables: Iterable[object]) -> str:
+    """Return why an entry is not trusted that these tables of its job lack; "" for no table."""
+    names = ", ".join(map(str, tables))
+    if not names:
+        return ""
+    return (
+        "a job adds an entry to the ledger of each of its tables before it commits, but the ledger"
+        f" of {names} has no entry of this transaction with the same result. Either that table was"
+        " dropped and made again, or its entry has expired, or another program wrote the entry"
     )
 
 

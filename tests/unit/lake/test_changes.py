@@ -15,6 +15,7 @@ from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
     ConstraintViolationError,
+    EarlierRunUnknownError,
     ExpressionError,
     InsertOnlyTableError,
     SnapshotClosedError,
@@ -195,6 +196,27 @@ def test_a_transaction_with_a_key_is_done_exactly_once(warehouse: Warehouse, lak
         pass
 
 
+def test_a_key_of_two_tables_is_not_done_because_of_a_note_in_one(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    warehouse.create("default.u")
+
+    def load() -> Any:  # noqa: ANN401
+        with lake.transaction(key="k") as txn:
+            txn.table(T).append(rows(1))
+            txn.table("default.u").append(rows(1))
+        return txn.result
+
+    load()
+    assert load().was_done_before
+    for path in (warehouse.root / "u" / "_hiveacid").glob("_*.0.*.json"):
+        path.unlink()
+    with pytest.raises(EarlierRunUnknownError, match="take another key in a program in Python"):
+        load()
+    assert ids(lake.table("default.u")) == [1]
+
+
 def test_a_statement_that_cannot_follow_is_refused_where_it_is_called(
     warehouse: Warehouse, lake: Lake
 ) -> None:
@@ -304,6 +326,16 @@ def test_rows_to_upsert_have_distinct_keys(
     with pytest.raises(SourceKeyError, match=f"cannot upsert by id: {said}"):
         lake.table(T).upsert(given, keys=["id"])
     assert not server.txns
+
+
+def test_a_value_of_a_row_forges_no_line_of_an_error(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    value, shown = "a\x1b[31m\nforged", r"a\\x1b\[31m\\nforged"
+    twice = pa.table({"name": [value, value]})
+    with pytest.raises(SourceKeyError, match=f"such as name={shown}"):
+        lake.table(T).upsert(twice, keys=["name"])
+    with pytest.raises(TypeMismatchError, match=f"struct<{shown}: int64>"):
+        lake.table(T).append(pa.table({"name": [{value: 1}]}))
 
 
 def test_what_does_not_fit_the_table_is_refused_before_a_transaction_begins(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
+import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,13 +29,16 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.statements import StreamTable
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.metastore.port import MetastorePort, TxnState
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.writing.streams import LastBatch, Stream, StreamReport
+from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
@@ -169,6 +176,162 @@ def test_one_certain_entry_of_the_last_batch_is_enough(warehouse: Warehouse, lak
     (delta,) = (warehouse.root / "s").glob("delta_*")
     delta.rename(delta.with_name("base_0000002"))  # as Hive's compactor does
     assert lake.stream_writer(BOTH, stream="s").offsets == 1
+
+
+def entry(warehouse: Warehouse, name: str = "s", number: int = 1) -> tuple[Path, dict[str, Any]]:
+    """The file of a batch's confirmed entry in a table's ledger, and what it says."""
+    found = (warehouse.root / name / "_hiveacid").glob(f"_*.{number}.*.done.json")
+    (path,) = found
+    return path, json.loads(path.read_text())
+
+
+def forged(result: str, offsets: int) -> str:
+    """A batch's result with other offsets."""
+    told = json.loads(result)
+    return json.dumps({**told, "details": {"batch": {"number": 9, "offsets": offsets}}})
+
+
+@pytest.mark.parametrize("is_changed", [True, False])
+def test_an_entry_of_a_program_that_may_write_to_one_table_skips_no_batch(
+    warehouse: Warehouse, lake: Lake, *, is_changed: bool
+) -> None:
+    warehouse.create()
+    warehouse.create(U)
+    lake.stream_writer(BOTH, stream="s").write({T: rows(1), U: rows(1)}, 1)
+    path, told = entry(warehouse)
+    told["result"] = forged(told["result"], 8)
+    if not is_changed:  # but added, as the next batch
+        told["generation"] = 2
+        path = path.with_name(path.name.replace(".1.", ".2.", 1))
+    path.write_text(json.dumps(told))
+    with pytest.raises(EarlierRunUnknownError, match=r"of default\.u has no entry") as caught:
+        lake.stream_writer(BOTH, stream="s")
+    assert f"_hiveacid/{path.name}" in str(caught.value)
+    path.unlink()
+    assert lake.stream_writer(BOTH, stream="s").offsets == 1
+
+
+def test_a_stream_continues_after_one_of_its_tables_was_made_again(
+    warehouse: Warehouse, lake: Lake, clock: ManualClock
+) -> None:
+    warehouse.create()
+    warehouse.create(U)
+    lake.stream_writer(BOTH, stream="s").write({T: rows(1), U: rows(1)}, 1)
+    clock.advance(time.time() - warehouse.server.now_s())  # entries have the writer's time
+    FakeClient(warehouse.server).drop_table(TableRef.parse(U))
+    shutil.rmtree(warehouse.root / "u")
+    warehouse.create(U)
+    one = lake.stream_writer(BOTH, stream="s")
+    assert one.offsets == 1
+    one.write({T: rows(2), U: rows(2)}, 2)
+    assert lake.stream_writer(BOTH, stream="s").offsets == 2
+    assert (ids(lake.table(T)), ids(lake.table(U))) == ([1, 2], [2])
+
+
+def test_an_older_table_that_lacks_the_last_batch_does_not_join_a_stream(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    """Nothing tells its entry in the other table from a forged one."""
+    warehouse.create(U)
+    warehouse.create()
+    writer(lake, "s").write(rows(1), 1)
+    both = (StreamTable(table=T), StreamTable(table=U))
+    with pytest.raises(EarlierRunUnknownError, match=r"of default\.u has no entry"):
+        lake.stream_writer(both, stream="s")
+    assert writer(lake, "s").offsets == 1
+
+
+def test_a_writer_looks_again_if_a_copy_has_just_written_a_batch(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warehouse.create()
+    warehouse.create(U)
+    old, real, left = lake.stream_writer(BOTH, stream="s"), Ledger.entries, [1, 2]
+
+    def then_a_batch(ledger: Ledger, job_key: str) -> tuple[LedgerEntry, ...]:
+        found = real(ledger, job_key)
+        if left and ledger.location.endswith("/s"):
+            number = left.pop(0)
+            monkeypatch.setattr(Ledger, "entries", real)
+            old.write({T: rows(number), U: rows(number)}, number)
+            monkeypatch.setattr(Ledger, "entries", then_a_batch)
+        return found
+
+    monkeypatch.setattr(Ledger, "entries", then_a_batch)
+    assert lake.stream_writer(BOTH, stream="s").offsets == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda told: {**told, "warnings": []},
+        lambda told: {k: v for k, v in told.items() if k == "details"},
+        lambda told: {**told, "version": 2, "status": "partly", "rows": "many"},
+    ],
+)
+def test_a_stream_continues_after_a_batch_of_another_release(
+    warehouse: Warehouse, lake: Lake, change: Callable[[Any], Any]
+) -> None:
+    warehouse.create()
+    writer(lake).write(rows(1), {"p": 1})
+    for path in (warehouse.root / "s" / "_hiveacid").glob("_*.1.*.json"):
+        told = json.loads(path.read_text())
+        told["result"] = json.dumps(change(json.loads(told["result"])))
+        path.write_text(json.dumps(told))
+    assert writer(lake).offsets == {"p": 1}
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["", "[", "[" * 100_000, "null", "[]", "{}"]
+    + [json.dumps({"details": d}) for d in ({}, [], "ab", {"batch": None}, {"batch": "ab"})]
+    + [json.dumps({"details": {"batch": batch}}) for batch in (5, [], {}, {"number": 1})],
+)
+def test_an_entry_without_offsets_names_itself_and_what_to_do(
+    warehouse: Warehouse, lake: Lake, result: str
+) -> None:
+    warehouse.create()
+    writer(lake).write(rows(1), 1)
+    path, told = entry(warehouse)
+    path.write_text(json.dumps({**told, "result": result}))
+    with pytest.raises(EarlierRunUnknownError, match="does not say where the stream") as caught:
+        writer(lake)
+    assert {"default.s:", f"_hiveacid/{path.name}."} <= {*str(caught.value).split()}
+    assert "Remove the entry if another program wrote it" in str(caught.value)
+    path.unlink()
+    assert writer(lake).offsets == 1
+
+
+@pytest.mark.parametrize("number", [1 << 62, (1 << 63) - 1, 1 << 63])
+def test_a_number_that_no_stream_reaches_is_refused_before_anything_is_written(
+    warehouse: Warehouse, lake: Lake, number: int
+) -> None:
+    warehouse.create()
+    writer(lake).write(rows(1), 1)
+    path, told = entry(warehouse)
+    (prepared,) = path.parent.glob("_*.1.*.prepared.json")
+    prepared.unlink()
+    path.unlink()
+    bad = path.with_name(path.name.replace(".1.", f".{number}.", 1))
+    bad.write_text(json.dumps({**told, "generation": number}))
+    before = len(warehouse.server.txns)
+    with pytest.raises(EarlierRunUnknownError, match=f"_hiveacid/{bad.name}"):
+        writer(lake)
+    assert len(warehouse.server.txns) == before
+
+
+def test_a_name_of_a_stream_forges_no_line_of_a_log(
+    warehouse: Warehouse, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.create()
+    caplog.set_level(logging.INFO)
+    old = writer(lake, "a\x1b[31m\nforged")
+    writer(lake, "a\x1b[31m\nforged")
+    with pytest.raises(FencedError, match=r"stream/a\\x1b\[31m\\nforged was"):
+        old.write(rows(1), 1)
+    shown = r"opened txn_id=1 tables=default.s job_key=stream/a\x1b[31m\nforged"
+    assert shown in caplog.messages
+    assert not any("\n" in message for message in caplog.messages)
 
 
 def test_a_newer_writer_stops_an_older_one(warehouse: Warehouse, lake: Lake) -> None:

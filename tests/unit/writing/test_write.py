@@ -7,8 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from pyarrow.fs import FileSystem
@@ -29,20 +28,21 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import abandoned, publish
+from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.writing.restarts import already_done
 from airflow_hiveacid.writing.table_write import WriteOrder
@@ -828,10 +828,30 @@ def answer(job: Job, result: str) -> JobResult:
     with writing(job.client, again.order()) as write:
         earlier = write.earlier_run()
         assert earlier is not None
-        return already_done(cast("JobContext", SimpleNamespace(spec=spec)), write, earlier)
+        own = WritingJob(spec=spec, client=job.client, terms=JobTerms.of(spec))
+        return already_done(own, write, earlier)
 
 
-@pytest.mark.parametrize("result", ["{}", "[", f'{{"version": {CONTRACT_VERSION}, "surprise": 1}}'])
+@pytest.mark.parametrize(
+    ("result", "inserted"),
+    [
+        ("{}", 0),
+        (f'{{"version": {CONTRACT_VERSION + 1}, "surprise": 1, "status": "partly"}}', 0),
+        ('{"rows": {"inserted": 7, "surprise": 1}}', 7),
+    ],
+)
+def test_the_result_of_another_release_shows_that_a_job_is_done(
+    job: Job, result: str, inserted: int
+) -> None:
+    found = answer(job, result)
+    assert (found.status, found.txn_id) == (JobStatus.ALREADY_DONE, 1)
+    assert (found.kind, found.job_key, found.table) == ("delete", job.key, str(job.table.ref))
+    assert found.rows.inserted == inserted
+
+
+@pytest.mark.parametrize(
+    "result", ["[", "5", "[" * 100_000, '{"rows": 5}', '{"rows": {"inserted": ""}}']
+)
 def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
     with pytest.raises(
         errors.EarlierRunUnknownError, match="the result in its ledger entry cannot be read"

@@ -12,12 +12,14 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
@@ -64,6 +66,7 @@ class Both:
     clock: ManualClock
     attempt: AttemptId = ONE
     key: str = "dag/run/task/-1"
+    generation: int = 0
     statement: str = "both"
     operation: DataOperation = UPDATE
     at: dict[str, Callable[[], object]] | None = None
@@ -71,7 +74,7 @@ class Both:
     def order(self) -> WriteOrder:
         return WriteOrder(
             run=Run(
-                generation=0,
+                generation=self.generation,
                 statement={"kind": self.statement},
                 on_rerun=OnRerun.APPLY,
             ),
@@ -198,17 +201,60 @@ def test_a_retry_removes_what_a_killed_try_published_from_both_tables(
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_the_ledger_of_one_table_is_enough_to_prove_that_the_job_is_done(
+def test_an_entry_that_another_table_of_the_job_lacks_neither_skips_nor_repeats_the_job(
     both: Both, lost: int
 ) -> None:
-    """For example if the other table was dropped and recreated."""
+    """The other table was dropped and recreated, or a program that writes to one forged it."""
     both.run()
     hidden = Path(both.tables[lost].location.removeprefix("file:")) / HIDDEN_DIRECTORY
     for entry in hidden.iterdir():
         entry.unlink()
-    again = replace(both, attempt=AttemptId(2, "2" * 12)).run()
-    assert again.state is WriteState.ABORTED
+    again = replace(both, attempt=AttemptId(2, "2" * 12))
+    with pytest.raises(errors.EarlierRunUnknownError, match=f"of {both.tables[lost].ref} has no"):
+        again.run()
     assert directories(both.tables[lost]) == {f"delta_0000001_0000001_000{lost}"}
+    assert replace(again, tables=both.tables[1 - lost :][:1]).run().state is WriteState.ABORTED
+    assert replace(again, generation=1).run().state is WriteState.COMMITTED  # the task was cleared
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_an_entry_of_a_program_that_may_write_to_one_table_does_not_skip_the_job(
+    both: Both, *, is_confirmed: bool
+) -> None:
+    """The entry is correct but for its job: its transaction committed, its directory exists."""
+    table = both.tables[0]
+    other = replace(both, tables=(table,), key="another", statement="both").run()
+    entry = Ledger.of(table).entry_of(txn_id=other.txn.txn_id, write_id=None)
+    assert entry is not None
+    forged = replace(entry, job_key=both.key, is_confirmed=is_confirmed)
+    Ledger.of(table).write(forged)
+    with pytest.raises(errors.EarlierRunUnknownError, match="another program wrote the entry"):
+        both.run()
+    assert directories(both.tables[1]) == set()
+    Ledger.of(table).withdraw(forged)
+    assert both.run().state is WriteState.COMMITTED
+
+
+def test_a_job_is_done_if_one_of_its_entries_was_damaged(both: Both) -> None:
+    both.run()
+    for entry in (Path(both.tables[0].location.removeprefix("file:")) / HIDDEN_DIRECTORY).iterdir():
+        entry.write_text("{")
+    assert replace(both, attempt=AttemptId(2, "2" * 12)).run().state is WriteState.ABORTED
+
+
+def test_an_entry_that_a_copy_writes_during_the_look_is_found(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both.run()
+    first, real = Ledger.of(both.tables[0]), Ledger.entries
+    hidden = [True]
+
+    def late(ledger: Ledger, job_key: str) -> tuple[LedgerEntry, ...]:
+        is_hidden = ledger == first and hidden and hidden.pop()
+        return () if is_hidden else real(ledger, job_key)
+
+    monkeypatch.setattr(Ledger, "entries", late)
+    assert replace(both, attempt=AttemptId(2, "2" * 12)).run().state is WriteState.ABORTED
 
 
 @pytest.mark.parametrize("compacted", [0, 1])

@@ -85,7 +85,7 @@ class Ledger(json_files.NotesOfTable):
 
     def is_certain(self, entry: LedgerEntry) -> bool:
         """Return True if the entry is readable and its change is proven to be committed."""
-        if entry.is_confirmed:
+        if entry.is_confirmed or entry.doubt:
             return entry.is_legible and not entry.doubt
         return any(exists(*open_location(d)) for d in entry.directories)
 
