@@ -23,8 +23,10 @@ from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TableCleaning
 from airflow_hiveacid.maintenance.ownership import Neighbours
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.stores.change_feed import FEED_NOTE
 from airflow_hiveacid.storage.stores.listing import every_file, list_table, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, scheme_of
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.traits import publishes_files
 
 
@@ -48,6 +50,11 @@ class StoredFile:
     def uri(self) -> str:
         """The file's URI."""
         return f"{self.root.rstrip('/')}/{self.entry.path}"
+
+    @property
+    def is_note(self) -> bool:
+        """True if the file is in a table's hidden directory, or describes a range of a feed."""
+        return HIDDEN_DIRECTORY in self.entry.path.split("/") or self.entry.name == FEED_NOTE
 
     @property
     def below(self) -> str:

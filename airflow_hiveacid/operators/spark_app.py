@@ -50,7 +50,11 @@ from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
-from airflow_hiveacid.operators.submission.spark_target import SparkTarget, spark_on_path
+from airflow_hiveacid.operators.submission.spark_target import (
+    SPARK_CONNECTION,
+    SparkTarget,
+    spark_on_path,
+)
 from airflow_hiveacid.operators.submission.submission import (
     Lineage,
     Program,
@@ -66,7 +70,6 @@ if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
 
 _DEFAULT_QUEUE: Final = conf.get("operators", "default_queue", fallback="default")
-SPARK_CONNECTION: Final = "spark_default"
 # The longest waits for the kill of a driver: in a signal handler, and at the end of a process.
 _LAST_S: Final = 1.0
 _END_S: Final = 30.0

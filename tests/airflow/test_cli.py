@@ -125,6 +125,39 @@ def test_an_error_is_one_line_and_sets_the_exit_status(
     assert said in line
 
 
+@pytest.mark.usefixtures("asked")
+@pytest.mark.parametrize(
+    ("engine", "has_spark", "why"),
+    [
+        (None, False, "not used: Airflow has no connection 'spark_default'"),
+        ("worker", True, "not used: the connection's engine is 'worker'"),
+        (None, True, "there is no spark-submit on PATH"),
+        ("spark", False, "there is no spark-submit on PATH"),
+    ],
+)
+def test_the_check_looks_for_spark_only_if_operators_with_this_connection_may_use_it(
+    run: Callable[..., tuple[int, str, str]],
+    connections: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str | None,
+    has_spark: bool,
+    why: str,
+) -> None:
+    connections.metastore(engine=engine)
+    if has_spark:
+        connections.add("spark_default", "spark", host="local[2]")
+    else:
+        connections.remove("spark_default")
+    monkeypatch.delenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    steps = {step["step"]: step for step in json.loads(run("check", "-o", "json")[1])}
+    assert why in steps["spark-submit"]["found"]
+    is_unused = why.startswith("not used")
+    assert [steps[name]["is_ok"] for name in ("Java", "spark-submit")] == [is_unused] * 2
+    assert ("tables" in steps) is is_unused
+
+
 def test_log_lines_are_written_to_standard_error_and_not_to_the_output(
     run: Callable[..., tuple[int, str, str]],
     connections: Connections,

@@ -373,6 +373,11 @@ def test_the_proof_names_dropped_partitions_that_notes_contain(lab4: Lab) -> Non
     lab4.insert("t", [(1, "Ann"), (2, "Bob")], ["id", "name"])
     lab4.script("ALTER TABLE t DROP PARTITION (name = 'Ann')")
     assert proof(lab4)["dropped_partitions_in_notes"] == ["name=Ann"]
+    (lab4.root("t") / "_hiveacid" / "_next_1.json").write_text('{"name=Eve": 1}')
+    (lab4.root("t") / "_hiveacid" / "_next_2.json").write_text("name=Zoe")
+    found = proof(lab4)
+    assert found["dropped_partitions_in_notes"] == ["name=Ann", "name=Eve"]
+    assert [Path(note["path"]).name for note in found["notes_not_searched"]] == ["_next_2.json"]
 
 
 def change(lab: Lab, how: Callable[[Any], object]) -> None:

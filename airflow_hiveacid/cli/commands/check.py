@@ -1,6 +1,7 @@
 """The command `check`, which tests whether operators and sensors can work on this machine.
 
-If a step fails, its line says what to do, and the later steps still run.
+If a step fails, its line says what to do, and the later steps still run. Like an operator, it uses
+Spark only if the connection's engine allows it, and Spark is set up.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -22,8 +24,10 @@ from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.java_program import find_java, version_in
+from airflow_hiveacid.jobs.engine import Engine
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
@@ -31,6 +35,7 @@ from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
+_MOST_TABLES: Final = 50
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 
@@ -44,7 +49,7 @@ def check(options: argparse.Namespace) -> Iterator[str]:
     """Run all steps, and yield the result of each."""
     records: list[Record] = []
     failed: list[errors.HiveAcidError] = []
-    steps = _STEPS if options.job_in is None else (*_STEPS, _JOB)
+    steps = _steps(options)
     for step in steps:
         try:
             result, is_ok = step.run(options), True
@@ -59,6 +64,43 @@ def check(options: argparse.Namespace) -> Iterator[str]:
         yield shown(Answer(records=records, columns=columns), options.output)
     if failed:
         raise CheckFailedError(failed=failed, of=len(steps))
+
+
+def _steps(options: argparse.Namespace) -> tuple[_Step, ...]:
+    why = _why_no_spark(options)
+    if not why:
+        return (*_METASTORE, *_SPARK, _RESULTS, *(() if options.job_in is None else (_JOB,)))
+    without_spark = (
+        f"not used: {why}. Large changes, large compactions and PySpark programs need Spark; all"
+        " other work runs on the worker. To check Spark anyway, give --spark-bin-dir or --job-in"
+    )
+    return (
+        *_METASTORE,
+        _Step("Java", lambda _: "not used: only Spark needs Java"),
+        _Step("spark-submit", lambda _: without_spark),
+        _Step("tables", _tables),
+        _RESULTS,
+    )
+
+
+def _why_no_spark(options: argparse.Namespace) -> str:
+    """Return why no operator starts Spark unless its own arguments say so; "" if some may."""
+    if options.spark_bin_dir or options.job_in is not None:
+        return ""
+    engine = cli_metastore.settings_of(options).engine
+    if engine is Engine.WORKER:
+        return "the connection's engine is 'worker'"
+    if engine is Engine.SPARK or _bin_dir(options):
+        return ""
+    if options.conn_id is None:
+        return "" if shutil.which("spark-submit") else "there is no spark-submit on PATH"
+    from airflow_hiveacid.operators.submission.spark_target import (  # noqa: PLC0415 - needs Airflow
+        SPARK_CONNECTION,
+        has_connection,
+    )
+
+    is_there = has_connection(SPARK_CONNECTION)
+    return "" if is_there else f"Airflow has no connection {SPARK_CONNECTION!r}"
 
 
 def _metastore(options: argparse.Namespace) -> str:
@@ -124,6 +166,26 @@ def _spark_submit(options: argparse.Namespace) -> str:
 
 def _bin_dir(options: argparse.Namespace) -> str | None:
     return spark_bin_dir(options.spark_bin_dir, options.conn_id)
+
+
+def _tables(options: argparse.Namespace) -> str:
+    """List the directory of a transactional table in each store, as the worker does."""
+    from airflow_hiveacid.metastore.listed_tables import listed_tables  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.storage.stores.listing import list_files  # noqa: PLC0415 - needs pyarrow
+    from airflow_hiveacid.storage.stores.locations import locate, open_location  # noqa: PLC0415 - as above
+
+    tables: dict[str, TableInfo] = {}
+    with cli_metastore.connected(options) as client:
+        every = (table for db in client.list_databases() for _, table in listed_tables(client, db))
+        for table in islice(every, _MOST_TABLES):
+            if isinstance(table, TableInfo) and table.kind is not TransactionalKind.NONE:
+                tables.setdefault(locate(table.location)[0], table)
+    if not tables:
+        return f"none of the first {_MOST_TABLES} tables is transactional, so no file was read"
+    for table in tables.values():
+        list_files(*open_location(table.location))
+    names = ", ".join(str(table.ref) for table in tables.values())
+    return f"this machine can list the directory of {names}"
 
 
 def _result_dir(options: argparse.Namespace) -> str:
@@ -204,11 +266,7 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
     return output_of(command, path=f"{first}{path}", timeout_s=_TIMEOUT_S, most_lines=1)
 
 
-_STEPS: Final = (
-    _Step("metastore", _metastore),
-    _Step("settings of the metastore", _settings),
-    _Step("Java", _java),
-    _Step("spark-submit", _spark),
-    _Step("result directory", _result_dir),
-)
+_METASTORE: Final = (_Step("metastore", _metastore), _Step("settings of the metastore", _settings))
+_SPARK: Final = (_Step("Java", _java), _Step("spark-submit", _spark))
+_RESULTS: Final = _Step("result directory", _result_dir)
 _JOB: Final = _Step("job of one row", _job)

@@ -31,6 +31,9 @@ from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
 from airflow_hiveacid.plan.statements.source_options import suggests_secret
 
+SPARK_CONNECTION: Final = "spark_default"
+"""The Spark connection of tasks that name no other."""
+
 _APPLICATION: Final = "application_url"
 _HISTORY: Final = "history_url"
 PAGE_EXTRAS: Final = (_APPLICATION, _HISTORY)

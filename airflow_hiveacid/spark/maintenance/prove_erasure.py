@@ -16,9 +16,10 @@ from typing import Final
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionInfo, TableRef
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
+from airflow_hiveacid.maintenance.noted_values import noted_values
 from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, StoredFile, stored_files
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
@@ -26,7 +27,6 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 
 _MOST_LISTINGS: Final = 8
 
@@ -62,6 +62,7 @@ def prove_erasure(job: JobContext) -> JobResult:
             table=table.ref, found="new files kept appearing during the search"
         )
     results = {file: looked[file] for file in files}
+    noted = noted_values(table, [f for f in files if results[f].how is How.WITHOUT_ROWS])
     failures = {
         file: result
         for file, result in results.items()
@@ -83,7 +84,12 @@ def prove_erasure(job: JobContext) -> JobResult:
                     {"location": location, "files": sum(file.root == location for file in files)}
                     for location in dict.fromkeys((table.location, *spec.locations))
                 ],
-                "dropped_partitions_in_notes": _dropped_in_notes(table, partitions),
+                "dropped_partitions_in_notes": [
+                    *sorted(noted.names - {str(info.name) for info in partitions})
+                ],
+                "notes_not_searched": [
+                    {"path": uri, "why": why} for uri, why in noted.not_searched.items()
+                ],
                 "left": _left(job, search, snapshot, failures),
                 "looked_at": [
                     {"path": file.uri, "size_bytes": file.entry.size_bytes, "how": result.how.value}
@@ -92,14 +98,6 @@ def prove_erasure(job: JobContext) -> JobResult:
             }
         },
     )
-
-
-def _dropped_in_notes(table: TableInfo, partitions: Sequence[PartitionInfo]) -> list[JsonValue]:
-    """Return the dropped partitions, whose names hold values, that notes about the past contain."""
-    notes = VersionNotes.of(table)
-    names = {name for note in notes.commits() for name in note.partitions}
-    names |= {str(reset.partition) for reset in notes.resets()}
-    return [*sorted(names - {str(info.name) for info in partitions} - {""})]
 
 
 def _counts(looked: Iterable[SearchResult]) -> dict[str, JsonValue]:

@@ -39,15 +39,14 @@ from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import stored
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.stores.change_feed import FEED_NOTE
 from airflow_hiveacid.storage.stores.locations import locate
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
-# `_changes.json` is the note of a range in a change feed.
-_WITHOUT_ROWS: Final = frozenset({ACID_VERSION_FILE, METADATA_FILE, "_changes.json"})
+_WITHOUT_ROWS: Final = frozenset({ACID_VERSION_FILE, METADATA_FILE, FEED_NOTE})
 
 
 class How(enum.StrEnum):
@@ -130,7 +129,7 @@ class StoredSearch:
         description = self._described(file)
         if description is None:
             unread = _not_read("its format is unknown")
-            return SearchResult(how=How.WITHOUT_ROWS) if _is_note(file) else unread
+            return SearchResult(how=How.WITHOUT_ROWS) if file.is_note else unread
         tail = description.tail() if description.format is FileFormat.ORC else None
         why_not = self._why_not_placed(file)
         if why_not is None and tail is not None and self._lies_outside(tail):
@@ -166,7 +165,7 @@ class StoredSearch:
             return replace(description, format=content_format)
         # Only text files have no sign of their format in their content.
         is_text = (storage or self.table.storage).format is FileFormat.TEXT and not file.is_outside
-        return description if is_text and not _is_note(file) else None
+        return description if is_text and not file.is_note else None
 
     def _why_not_placed(self, file: StoredFile) -> str | None:
         needed = [c.name for c in self.used if c in self.table.partition_columns]
@@ -314,10 +313,6 @@ def _scanned(matching: int, why_not: str | None) -> SearchResult:
     if why_not == "":
         return SearchResult(how=How.SCAN, rows=matching)
     return _not_read(why_not or "no task has reported its end")
-
-
-def _is_note(file: StoredFile) -> bool:
-    return HIDDEN_DIRECTORY in file.entry.path.split("/")
 
 
 def _not_read(why_not: str) -> SearchResult:

@@ -52,7 +52,9 @@ from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import traits_of
 
-_NOTE: Final = "_changes.json"
+FEED_NOTE: Final = "_changes.json"
+"""The name of the note of a range, in the directory of the range."""
+
 _NOTE_VERSION: Final = 1
 _RANGE: Final = re.compile(r"changes_([0-9]{7,19})\Z")
 _STAGED: Final = f"{STAGING_PREFIX}feed_"
@@ -119,7 +121,7 @@ class ChangeFeed:
         return next((n for n in notes if n is not None and n.job_key == job_key), None)
 
     def _note(self, since: int) -> FeedNote | None:
-        fs, path = open_location(f"{self.uri_of(since)}/{_NOTE}")
+        fs, path = open_location(f"{self.uri_of(since)}/{FEED_NOTE}")
         try:
             return feed_note(self.location, read_bytes(fs, path))
         except FileNotFoundError:
@@ -161,7 +163,7 @@ class ChangeFeed:
                 lambda name: move(fs, posixpath.join(path, name), posixpath.join(chosen, name)),
                 note.files,
             )
-            write_new(fs, posixpath.join(chosen, _NOTE), _text_of(note))
+            write_new(fs, posixpath.join(chosen, FEED_NOTE), _text_of(note))
             guard()
             try:
                 rename_directory(fs, chosen, open_location(target)[1])
@@ -183,7 +185,7 @@ class ChangeFeed:
             for name in note.files:
                 fs.handler.publish(open_location(task_file(directory, name))[1], sizes[name])
         _, root = open_location(self.uri_of(note.since))
-        noted = posixpath.join(root, _NOTE)
+        noted = posixpath.join(root, FEED_NOTE)
         try:
             guard()
             with storage_errors("write", noted):

@@ -795,9 +795,66 @@ def test_the_check_runs_spark_submit_with_its_directory_first_on_the_path_as_ope
 def test_the_check_exits_with_the_status_of_the_first_failed_step(
     machine: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (machine / "spark-submit").unlink()
-    assert status_of(["check", "--metastore", "127.0.0.1:1"]) == 4
+    argv = ["check", "--metastore", "127.0.0.1:1", "--spark-bin-dir", str(machine.parent)]
+    assert status_of(argv) == 4
     assert "3 of 5 steps failed" in capsys.readouterr().err
+
+
+@pytest.fixture
+def without_spark(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The machine after the README's first step: without Java and Spark."""
+    monkeypatch.setenv("PATH", str(machine / "empty"))
+    return machine
+
+
+def test_the_check_passes_without_spark_and_lists_what_the_worker_reads(
+    without_spark: Path, run: Callable[..., str]
+) -> None:
+    assert without_spark.exists()
+    told = run("check").splitlines()
+    assert [line.partition(":")[0] for line in told] == [
+        "ok      metastore",
+        "ok      settings of the metastore",
+        "ok      Java",
+        "ok      spark-submit",
+        "ok      tables",
+        "ok      result directory",
+    ]
+    assert told[2].endswith("not used: only Spark needs Java")
+    assert "not used: there is no spark-submit on PATH. Large changes" in told[3]
+    assert told[4].endswith("can list the directory of demo.t")
+
+
+@pytest.mark.parametrize("argv", [["--spark-bin-dir", "/nowhere"], ["--job-in", "demo"], []])
+def test_a_user_who_asks_for_spark_is_told_that_it_is_missing(
+    without_spark: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    run: Callable[..., str],
+    argv: list[str],
+) -> None:
+    assert without_spark.exists()
+    if not argv:
+        monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", "/nowhere")
+    assert f"{3 if '--job-in' in argv else 2} of" in run("check", *argv, status=2)
+
+
+def test_a_store_that_the_worker_cannot_reach_fails_the_check(
+    without_spark: Path, client: FakeClient, run: Callable[..., str]
+) -> None:
+    assert without_spark.exists()
+    for name, location in (("u", "nfs://x/u"), ("v", "nfs://x/v")):
+        client.create_table(
+            NewTable(ref=TableRef("demo", name), columns=COLUMNS, location=location)
+        )
+    assert "1 of 6 steps failed" in run("check", status=2)
+
+
+def test_without_a_transactional_table_the_check_reads_no_files(
+    without_spark: Path, client: FakeClient, run: Callable[..., str]
+) -> None:
+    assert without_spark.exists()
+    client.drop_table(REF)
+    assert "ok      tables: none of the first 50 tables is transactional" in run("check")
 
 
 def test_an_unsuitable_metastore_setting_fails_the_check(
