@@ -156,14 +156,15 @@ class JobResult:
         data = read_object(text, reader=Side.OPERATOR)
         return from_json(cls, data, reader=Side.OPERATOR, needs_all=True)
 
-    def of_earlier_run(self, text: str) -> Self:
-        """Return the result of an earlier run, which any release may have written to a ledger.
 
-        A field that the text lacks has the value of this result, and so has the status. Raises
-        MisfitError, or ValueError, if a field has another type or the text is not an object.
-        """
-        data = json.loads(text)
-        if not isinstance(data, dict):
-            raise MisfitError("the document", f"an object, found {type(data).__name__}")
-        own = self.to_json()
-        return _RECORDED.read(type(self), {**own, **data, "status": own["status"]})
+def of_earlier_run(text: str, own: JobResult) -> JobResult:
+    """Return the result of an earlier run, which any release may have written to a ledger.
+
+    A field that the text lacks has the value of this run's `own` result, and so has the status.
+    Raises ValueError if a field has another type, or the text is not a JSON object.
+    """
+    data = json.loads(text)
+    if not isinstance(data, dict):
+        raise MisfitError("the document", f"an object, found {type(data).__name__}")
+    defaults = own.to_json()
+    return _RECORDED.read(JobResult, {**defaults, **data, "status": defaults["status"]})

@@ -14,7 +14,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.results import JobResult, JobStatus, of_earlier_run
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.handover import Handover
@@ -174,7 +174,7 @@ def already_done(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResu
 def _result_of(job: WritingJob, write: Write, earlier: LedgerEntry) -> JobResult:
     own = job.result(JobStatus.ALREADY_DONE, ", ".join(map(str, write.tables)))
     try:
-        return dataclasses.replace(own, txn_id=earlier.txn_id).of_earlier_run(earlier.result)
+        return of_earlier_run(earlier.result, dataclasses.replace(own, txn_id=earlier.txn_id))
     except (ValueError, RecursionError) as error:
         unread = f"the result in its ledger entry cannot be read ({error})"
         doubtful = dataclasses.replace(earlier, doubt=unread)

@@ -52,7 +52,9 @@ class Winner:
             )
             if value is not None
         ]
-        return " ".join(parts) + ("" if self.job_key else ", which is not in our ledgers")
+        return printable(" ".join(parts)) + (
+            "" if self.job_key else ", which is not in our ledgers"
+        )
 
 
 class TransactionAbortedError(TransactionError, RetryableError):

@@ -64,10 +64,11 @@ class ConfigurationError(InputError):
 
 
 class TableError(InputError):
-    """Base class of errors about one table. The message is one line, and may contain its values."""
+    """Base class of errors about one table."""
 
     def __init__(self, *, table: object, detail: str) -> None:
         self.table = str(table)
+        # The detail may contain values of rows, which must not begin a line.
         super().__init__(printable(f"table {table}: {detail}"))
 
 

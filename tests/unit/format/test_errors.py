@@ -128,6 +128,28 @@ def test_a_name_in_a_message_cannot_control_a_terminal_or_a_log() -> None:
     assert str(pickle.loads(pickle.dumps(error))) == str(error)  # noqa: S301 - made here
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.SourceKeyError(
+            table="d.t", keys=("id",), problem="the key id=a\nforged occurs twice"
+        ),
+        errors.MergeCardinalityError(table="d.t", count=1, example="id=a\nforged"),
+        errors.FencedError(job_key="stream/a\nforged", txn_id=1, newer_txn_id=2),
+        errors.EarlierRunUnknownError(
+            table="d.t", job_key="a\nforged", txn_id=1, when="now", why="so"
+        ),
+    ],
+)
+def test_a_value_or_a_key_in_a_message_forges_no_line(error: HiveAcidError) -> None:
+    assert r"a\nforged" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_the_job_key_of_a_winner_forges_no_line() -> None:
+    assert str(Winner(txn_id=9, job_key="a\nforged")) == r"transaction 9 of a\nforged"
+
+
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda c: c.__name__)
 def test_every_error_is_found_by_its_name(cls: type[HiveAcidError]) -> None:
     assert error_class(cls.__name__) is cls

@@ -23,6 +23,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import (
     committed,
     entry_name,
     packed,
+    parse_entry,
 )
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
 
@@ -285,6 +286,26 @@ def test_only_the_name_of_an_entry_of_an_unknown_version_is_used(tmp_path: Path)
     file = next((tmp_path / HIDDEN_DIRECTORY).iterdir())
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
     assert [e.is_legible for e in ledger.entries(KEY)] == [False]
+
+
+def test_every_release_reads_the_entries_of_the_first_one() -> None:
+    """Streams keep them for ten years. A new field needs a value for entries that lack it."""
+    first = {
+        "job_key": "stream/clicks",
+        "generation": 4,
+        "attempt": "0-0123456789ab",
+        "statement": {"kind": "516290ae809d70f7"},
+        "table_id": "1790001000.1",
+        "txn_id": 2,
+        "write_id": 2,
+        "directories": [],
+        "result": '{"details": {"batch": {"number": 4, "offsets": 8}}}',
+        "recorded_s": 1790001000.5,
+        "retention_s": 315360000.0,
+        "is_confirmed": True,
+        "version": 2,
+    }
+    assert parse_entry(json.dumps(first).encode(), "path").generation == 4
 
 
 def test_a_recreated_table_ignores_the_ledger_of_its_predecessor(tmp_path: Path) -> None:
