@@ -12,11 +12,10 @@ import hashlib
 import logging
 import time
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import CorruptFileError, StorageError
+from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
@@ -57,11 +56,19 @@ def news_since(client: MetastorePort, table: TableInfo, look: Look) -> News | No
     names = {str(name): name for name in client.partition_names(table)}
     snapshot = snapshot_now(client, [table.ref])
     news = look.news(table, compactors(table, snapshot), time.time())
-    written = None if news is None else VersionNotes.of(table).written_partitions(news)
+    written = None if news is None else _written(table, news)
     # A partition that was written and does not exist may have another name.
     if written is None or not written <= names.keys():
         return None
     return News(snapshot=snapshot, names=names, written=written)
+
+
+def _written(table: TableInfo, write_ids: range) -> frozenset[str] | None:
+    try:
+        return VersionNotes.of(table).written_partitions(write_ids)
+    except StorageError as error:
+        log.debug("cannot read what was written table=%s: %s", table.ref, error)
+        return None
 
 
 def compactors(table: TableInfo, snapshot: Snapshot) -> CompactorWriteIdList:
@@ -133,10 +140,12 @@ class PlanNotes(json_files.NotesOfTable):
 
     def _read(self) -> PlannedLook | None:
         uri = self._uri(self._name)
-        with suppress(FileNotFoundError, CorruptFileError):
+        try:
             look = json_files.read_note(PlannedLook, self._content(self._name), uri)
-            return look if look.terms == self.terms else None
-        return None
+        except (FileNotFoundError, StorageError) as error:
+            log.debug("no plan of an earlier job table=%s: %s", self.table.ref, error)
+            return None
+        return look if look.terms == self.terms else None
 
     @property
     def _name(self) -> str:

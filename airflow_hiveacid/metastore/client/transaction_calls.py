@@ -197,17 +197,24 @@ class TransactionCalls:
         names: Sequence[PartitionName],
         operation: DataOperation,
     ) -> None:
-        request = AddDynamicPartitions(
-            txnid=txn_id,
-            writeid=write_id,
-            dbname=ref.db,
-            tablename=ref.name,
-            partitionnames=[str(name) for name in names],
-            operationType=OPERATION_NUMBERS[operation],
-        )
-        self._connection.call(
-            "add_dynamic_partitions", request, repeat=Repeat.SAFE, faults=faults_of(txn_id)
-        )
+        method = "add_dynamic_partitions"
+
+        def send(part: Sequence[PartitionName]) -> None:
+            request = AddDynamicPartitions(
+                txnid=txn_id,
+                writeid=write_id,
+                dbname=ref.db,
+                tablename=ref.name,
+                partitionnames=[str(name) for name in part],
+                operationType=OPERATION_NUMBERS[operation],
+            )
+            self._connection.call(method, request, repeat=Repeat.SAFE, faults=faults_of(txn_id))
+
+        if not names:  # removes the record of a write of the whole table
+            send(())
+        # The server adds a call's records to those of earlier calls of the transaction.
+        for _ in self._connection.calls_for(method, names, len(names), send):
+            pass
 
     def open_txns_info(self) -> tuple[OpenTxn, ...]:
         answer = self._connection.call("get_open_txns_info", repeat=Repeat.SAFE)

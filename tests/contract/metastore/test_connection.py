@@ -10,9 +10,14 @@ from contextlib import contextmanager
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
-from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connection
 from airflow_hiveacid.metastore.client.metastore_client import (
@@ -20,8 +25,9 @@ from airflow_hiveacid.metastore.client.metastore_client import (
     connect,
     server_states,
 )
-from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
+from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, TxnAbortedException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
+    AddDynamicPartitions,
     LockResponse,
     ShowLocksResponse,
     ShowLocksResponseElement,
@@ -410,6 +416,35 @@ def test_a_request_above_a_limit_of_the_server_is_sent_in_smaller_calls(
         monkeypatch.setattr(connection, "_ACCEPTED_FOR_S", 0.0)
         assert len(list(client._locations(ref, names))) == 120
         assert sizes[0] == 120, "a number that was accepted long ago still limits the calls"
+
+
+def test_written_partitions_above_a_limit_of_the_server_are_recorded_by_smaller_calls() -> None:
+    sent: list[list[str]] = []
+
+    def record(request: AddDynamicPartitions) -> None:
+        if len(request.partitionnames) > 50:
+            raise HangUpError
+        sent.append(request.partitionnames)
+
+    ref, names = TableRef("db", "t"), [PartitionName(("day",), (str(n),)) for n in range(120)]
+    with served(v4(add_dynamic_partitions=record)) as (_, client):
+        client.add_dynamic_partitions(TxnId(9), WriteId(4), ref, names, DataOperation.INSERT)
+        assert [len(some) for some in sent] == [30] * 4
+        assert [name for some in sent for name in some] == [str(name) for name in names]
+        sent.clear()
+        client.add_dynamic_partitions(TxnId(9), WriteId(4), ref, (), DataOperation.UPDATE)
+        assert sent == [[]], "a call without partitions removes the record of the whole table"
+
+
+def test_partitions_of_an_aborted_transaction_are_not_sent_again() -> None:
+    def refuse(_: AddDynamicPartitions) -> None:
+        raise TxnAbortedException("aborted")
+
+    ref, names = TableRef("db", "t"), [PartitionName(("day",), (str(n),)) for n in range(9)]
+    with served(v4(add_dynamic_partitions=refuse)) as (server, client):
+        with pytest.raises(errors.TransactionAbortedError):
+            client.add_dynamic_partitions(TxnId(9), WriteId(4), ref, names, DataOperation.INSERT)
+        assert server.calls.count("add_dynamic_partitions") == 1
 
 
 def test_a_request_that_is_refused_at_any_size_raises_the_refusal() -> None:

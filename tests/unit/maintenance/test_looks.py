@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
@@ -18,6 +19,8 @@ from airflow_hiveacid.maintenance.looks import FEW
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.looks import FULL_LOOK
 from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores.filesystem import read_bytes
+from airflow_hiveacid.storage.stores.notes import json_files
 from tests.support.request_counts import CountingMetastore, counting_store
 from tests.unit.arrow.lake import Lake, made
 
@@ -157,6 +160,33 @@ def test_a_note_that_is_old_or_does_not_fit_is_ignored(
     changed_note(lake, **fields)
     assert planned(lake) == (ALL, set())
     assert planned(lake) == (set(), set())
+
+
+def test_a_note_that_cannot_be_read_causes_a_full_look(lake: Lake) -> None:
+    planned(lake)
+    (note,) = notes(lake)
+    note.unlink()
+    note.mkdir()
+    for _ in range(2):
+        assert planned(lake) == (ALL, set())
+
+
+@pytest.mark.parametrize("kind", ["_planned_", "_commit_"])
+def test_without_the_right_to_read_a_note_a_job_plans_all_partitions(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    planned(lake)
+    lake.insert((100, "x", None, 4))
+
+    def read(fs: Any, path: str) -> bytes:  # noqa: ANN401 - passed on
+        if kind in path:
+            raise LocationPermissionError(location=path, action="read", reason="denied")
+        return read_bytes(fs, path)
+
+    monkeypatch.setattr(json_files, "read_bytes", read)
+    for _ in range(2):
+        assert planned(lake) == (ALL, set())
+        lake.insert((101, "x", None, 5))
 
 
 def test_a_note_that_names_other_partitions_does_no_harm(lake: Lake) -> None:

@@ -10,12 +10,13 @@ another owner is replaced only if a user asks for it, or if the other table is g
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from airflow_hiveacid.format.errors import CorruptFileError
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Owner
 from airflow_hiveacid.format.table import PartitionName
@@ -29,6 +30,8 @@ _FAILURES: Final = "_failures_"
 _ENTRY_ID: Final = re.compile("[0-9]{1,19}")
 
 _T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,7 @@ class TableNotes(json_files.NotesOfTable):
         if len(names) > 1:  # one listing instead of a request for each missing note
             there = set(json_files.HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
             names = {partition: name for partition, name in names.items() if name in there}
-        found = {p: self._read(name, CompactionFailures) for p, name in names.items()}
+        found = {p: self._read_failures(name) for p, name in names.items()}
         return {p: failures for p, failures in found.items() if failures is not None}
 
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
@@ -99,6 +102,13 @@ class TableNotes(json_files.NotesOfTable):
             return json_files.read_note(cls, self._content(name), self._uri(name))
         except (FileNotFoundError, CorruptFileError):
             return None  # a half-written or invalid note counts as missing: it is written again
+
+    def _read_failures(self, name: str) -> CompactionFailures | None:
+        try:
+            return self._read(name, CompactionFailures)
+        except StorageError as error:  # a pause only saves work
+            _log.warning("the failures of a partition's compactions are unknown: %s", error)
+            return None
 
     def _note(self, name: str, note: object) -> None:
         like = open_location(self.location)[1]

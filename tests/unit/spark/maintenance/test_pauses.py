@@ -267,6 +267,20 @@ def test_a_failure_in_the_near_future_counts_as_now(table: TableInfo, ahead_s: f
     assert "paused since 2026-01-01" in why
 
 
+def test_a_note_that_cannot_be_read_pauses_nothing_and_hides_no_other_pause(
+    table: TableInfo,
+) -> None:
+    notes = TableNotes.of(table)
+    for name in ("p=1", "p=2"):
+        notes.note_failures(name, NOTED)
+    unreadable = Path(notes._uri(notes._failures("p=1")).removeprefix("file:"))
+    unreadable.unlink()
+    unreadable.mkdir()
+    now_s = NOTED.last_s
+    assert pauses(table, ["p=1"], now_s=now_s) == {}
+    assert [*pauses(table, ["p=1", "p=2"], now_s=now_s)] == ["p=2"]
+
+
 def test_a_failure_in_the_far_future_pauses_nothing(table: TableInfo) -> None:
     TableNotes.of(table).note_failures("", replace(NOTED, last_s=NOTED.last_s + 365 * 86400))
     assert pauses(table, [""], now_s=NOTED.last_s) == {}
