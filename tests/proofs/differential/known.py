@@ -409,7 +409,7 @@ def _has_wide_part(values: Iterable[Value]) -> bool:
     decimals = [value for value in values if isinstance(value, Decimal)]
     scale = max(map(_places, decimals), default=0)
     with localcontext(prec=100):
-        parts = (sum(v for v in decimals if v * sign > 0) for sign in (1, -1))
+        parts = [sum((v for v in decimals if v * sign > 0), Decimal()) for sign in (1, -1)]
         return any(abs(part) >= Decimal(1).scaleb(38 - scale) for part in parts)
 
 
