@@ -89,7 +89,7 @@ def write_orc(
             plan = rows._jdf.logicalPlan()  # noqa: SLF001 - as above
             written = dataset_of(spark, source.planForWriting(sql.SaveMode.ErrorIfExists, plan))
     except UnknownJavaCallError:
-        _log.warning("this release of Spark cannot write the rows and count them in one step")
+        _log.warning("this release of Spark does not say how many rows it writes; it writes none")
         return None
     try:
         with unknown_calls():
