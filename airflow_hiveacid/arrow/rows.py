@@ -26,6 +26,7 @@ Values = Mapping[str, pa.Array]
 """Rows as columns, by name; all columns have the same length."""
 
 _LAST_DAY: Final = day_of(dt.date.max)
+_COARSE: Final = ("s", "ms")
 _WIDEST: Final = 76  # the digits of Arrow's largest decimal
 
 
@@ -157,6 +158,8 @@ class _Conversion:
             if pa.types.is_decimal(target) and pa.types.is_integer(values.type):
                 values = values.cast(pa.decimal256(_WIDEST, target.scale))
             result = values.cast(target)
+            if pa.types.is_timestamp(target) and target.unit in _COARSE:
+                result.cast(with_time_unit(target, "us"))  # in which it will be read
         except pa.ArrowInvalid as error:
             raise self._mismatch(hive_type, values.type, f" ({error})") from error
         if pa.types.is_float32(target) and pa.types.is_float64(values.type):

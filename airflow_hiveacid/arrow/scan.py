@@ -8,12 +8,14 @@ in the same order.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
@@ -66,14 +68,13 @@ class ScanPlan:
                 columns = {name: batch.column(name) for name in columns_of(piece.rest)}
                 batch = batch.filter(rows_that_meet(piece.rest, columns))  # noqa: PLW2901 - its rows
             count = batch.num_rows
-            if count:
-                arrays = [
-                    pa.repeat(piece.values[field.name], count)
-                    if field.name in piece.values
-                    else _cast(batch.column(field.name), field.type)
-                    for field in self.schema
-                ]
-                yield batch_of(arrays, self.schema, count)
+            arrays = [
+                pa.repeat(piece.values[field.name], count)
+                if field.name in piece.values
+                else _cast(batch.column(field.name), field.type)
+                for field in self.schema
+            ]
+            yield batch_of(arrays, self.schema, count)
 
 
 def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -217,11 +218,12 @@ def read_in_order(
     """Yield the batches of every piece, in order, and then its error; `threads` read ahead.
 
     They read up to a number of bytes, so memory stays bounded even if the caller is slow, and end
-    with the caller's last batch, or when the caller drops the iterator.
+    with the caller's last batch, when the caller drops the iterator, or with the process. Batches
+    without rows are left out; a thread can end at each of them, however few rows are found.
     """
     if threads <= 1 or len(pieces) <= 1:
         for piece in pieces:
-            yield from read(piece)
+            yield from (batch for batch in read(piece) if batch.num_rows)
         return
     ahead = _Ahead(len(pieces), most_bytes)
 
@@ -229,9 +231,11 @@ def read_in_order(
         for number in ahead.numbers():
             ahead.fill(number, read(pieces[number]))
 
-    # A daemon does not keep the process from ending if the caller keeps an unfinished iterator.
+    # Python would wait for other threads than daemons before `_end_readers` stops them.
     for number in range(min(threads, len(pieces))):
-        threading.Thread(target=work, name=f"reader-{number}", daemon=True).start()
+        reader = threading.Thread(target=work, name=f"reader-{number}", daemon=True)
+        _READERS[reader] = ahead
+        reader.start()
     try:
         for number in range(len(pieces)):
             yield from ahead.batches(number)
@@ -281,9 +285,10 @@ class _Ahead:
                     or (number == self._first and not self._queues[number])
                 )
             )
-            self._queues[number].append(batch)
-            self._bytes += batch.nbytes
-            self._changed.notify_all()
+            if batch.num_rows:
+                self._queues[number].append(batch)
+                self._bytes += batch.nbytes
+                self._changed.notify_all()
             return not self._is_stopped
 
     def batches(self, number: int) -> Iterator[pa.RecordBatch]:
@@ -309,3 +314,18 @@ class _Ahead:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
+
+
+_READERS: Final[WeakKeyDictionary[threading.Thread, _Ahead]] = WeakKeyDictionary()
+"""The threads that read ahead; a fork has none of them."""
+os.register_at_fork(after_in_child=_READERS.clear)
+
+
+@atexit.register
+def _end_readers() -> None:
+    """Wait for the threads of unfinished scans: Arrow aborts a process that ends during a call."""
+    readers = list(_READERS.items())
+    for _, ahead in readers:
+        ahead.stop()
+    for reader, _ in readers:
+        reader.join()

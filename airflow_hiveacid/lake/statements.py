@@ -26,6 +26,7 @@ from airflow_hiveacid.plan.statements.conditions import Condition, column_type, 
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
+from airflow_hiveacid.storage.values.char_text import is_utf8
 
 _DELETE: Final = (specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.DELETE),)
 _GRAMMAR: Final = (
@@ -199,6 +200,7 @@ def _check_new_rows(table: TableInfo, values: Values) -> None:
     if table.constraints.checks:
         raise errors.SparkNeededError(reason="the table has CHECK constraints")
     names = [column.name for column in table.partition_columns]
+    _check_texts(table, values, names)
     check_days(values, names)
     simple.check_partition_values(table, {n: pc.unique(values[n]).to_pylist() for n in names})
 
@@ -206,8 +208,21 @@ def _check_new_rows(table: TableInfo, values: Values) -> None:
 def _keys(table: TableInfo, values: Values, names: Sequence[str]) -> dict[str, pa.Array]:
     for name in names:
         simple.require_comparable(table, name, "key")
+    _check_texts(table, values, names)
     check_days(values, names)
     return {name: values[name] for name in names}
+
+
+def _check_texts(table: TableInfo, values: Values, names: Sequence[str]) -> None:
+    """Refuse keys and partitions that are no UTF-8, because they become texts of Python."""
+    for name in names:
+        if pa.types.is_string(values[name].type) and not is_utf8(values[name]):
+            raise errors.TypeMismatchError(
+                table=table.ref,
+                column=name,
+                column_type=column_type(table, name),
+                value_type="a text that is not UTF-8",
+            )
 
 
 def _check_distinct(table: TableInfo, own: Values, index: KeyIndex) -> None:

@@ -21,7 +21,13 @@ from airflow_hiveacid.lake import statements
 from airflow_hiveacid.lake.session import Session, without_spark
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.streams import Progress, Stream, StreamReport, checked_offsets
+from airflow_hiveacid.writing.streams import (
+    Progress,
+    Stream,
+    StreamReport,
+    checked_offsets,
+    is_same,
+)
 
 Rows = ArrowStream | Mapping[str, ArrowStream]
 """Rows of a stream with one table, or a dict from table to its rows."""
@@ -141,11 +147,11 @@ class StreamWriter:
         number = self._last.number + 1
         with self._session.job(_NO_STATEMENT) as base:
             job = self._stream.batch(base, number, after=self._last, offsets=offsets)
-            if offsets == self._last.offsets and not is_start:
+            if is_same(offsets, self._last.offsets) and not is_start:
                 return job.result(JobStatus.ALREADY_DONE, job.spec.job.target)
             changes = self._statements(job, batch)
             if not any(rows.num_rows for rows in batch.values()) and not is_start:
-                if offsets == self._tried is not None:
+                if self._tried is not None and is_same(offsets, self._tried):
                     raise ConfigurationError(
                         "the batch with these offsets failed with rows and is repeated without any;"
                         " make its rows again, because a reader of Arrow data can be read once"

@@ -158,17 +158,9 @@ def check_owner(
     client: MetastorePort, table: TableInfo, neighbours: Neighbours, *, plan_only: bool = False
 ) -> None:
     """Raise OtherOwnerError unless a table owns its directory; note it in a job that acts."""
-    mine, noted = _owner(client, table), noted_owner(table.location)
-    if noted is not None:
-        _require_metastore(table, noted, mine.metastore)
-        if noted == mine:
-            return
-        if noted.table != table.ref and _is_there(client, noted, table.location):
-            raise errors.OtherOwnerError(
-                table=table.ref,
-                location=table.location,
-                why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
-            )
+    mine = _owner(client, table)
+    if check_note(client, table) == mine:
+        return
     locations = [partition.location for partition in client.list_partitions(table)]
     why = neighbours.why_shared(client, table, locations)
     if why is not None:
@@ -179,6 +171,24 @@ def check_owner(
             note_owner(table.location, mine)
         except errors.LocationPermissionError as error:  # the next job looks for other tables again
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
+
+
+def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
+    """Return the noted owner; raise OtherOwnerError if it is another one that is still there.
+
+    A base would hide its rows. Unlike `check_owner`, this looks for no other table.
+    """
+    noted = noted_owner(table.location)
+    if noted is None:
+        return None
+    _require_metastore(table, noted, client.metastore_id)
+    if noted.table != table.ref and _is_there(client, noted, table.location):
+        raise errors.OtherOwnerError(
+            table=table.ref,
+            location=table.location,
+            why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
+        )
+    return noted
 
 
 def check_metastore(client: MetastorePort, table: TableInfo) -> None:

@@ -82,6 +82,12 @@ class AcidPiece:
     wanted: tuple[str, ...]
     position: str
 
+    @property
+    def place(self) -> str:
+        """The file that errors name; rows of several files come together."""
+        first = self.data[0].path
+        return first if len(self.data) == 1 else f"{first} or a later file of its bucket"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPiece(AcidPiece):
@@ -176,7 +182,10 @@ def scan_plain(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
     ):
         number = pa.repeat(pa.scalar(piece.number, pa.int64()), batch.num_rows)
         where = pa.StructArray.from_arrays([number], names=[NUMBER])
-        values = [for_spark(batch.column(name), types[name]) for name in piece.wanted]
+        values = [
+            for_spark(batch.column(name), types[name], path=piece.file.path, column=name)
+            for name in piece.wanted
+        ]
         yield pa.RecordBatch.from_arrays([where, *values], names=[piece.position, *piece.wanted])
 
 
@@ -248,14 +257,17 @@ def scanned(events: pa.RecordBatch, piece: AcidPiece) -> pa.RecordBatch:
     numbered = {name: events.column(name) for name in (NUMBER, *IDENTITY_COLUMNS)}
     columns = {
         piece.position: pa.StructArray.from_arrays(list(numbered.values()), names=list(numbered)),
-        **{n: for_spark(fields[n], types[n]) for n in piece.wanted},
+        **{
+            name: for_spark(fields[name], types[name], path=piece.place, column=name)
+            for name in piece.wanted
+        },
     }
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def for_spark(values: pa.Array, wanted: hive.HiveType) -> pa.Array:
+def for_spark(values: pa.Array, wanted: hive.HiveType, *, path: str, column: str) -> pa.Array:
     """Truncate timestamps to Spark's microseconds; convert local timestamps to instants in UTC."""
-    cut = _without_padding(with_microseconds(values), wanted)
+    cut = _without_padding(with_microseconds(values, path=path, column=column), wanted)
     return cut.cast(pa.timestamp("us", "UTC")) if arrow_type(wanted) == _INSTANT else cut
 
 

@@ -22,6 +22,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid.read.buckets import buckets_read
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
@@ -65,7 +66,7 @@ class FileFit:
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
     `why_not` is the reason why Spark's reader must not read the file, or None. `others` are the
-    buckets of rows that do not belong to the bucket in the file's name.
+    buckets of rows that do not belong to the bucket in the file's name; empty for a mere scan.
     """
 
     rows: int
@@ -85,10 +86,14 @@ def doubts_about(state: AcidState) -> Doubts:
     }
 
 
-def judged(request: ReadRequest, files: Sequence[tuple[AcidFile, Doubts]]) -> list[FileFit]:
+def judged(
+    request: ReadRequest, files: Sequence[tuple[AcidFile, Doubts]], *, for_changes: bool = False
+) -> list[FileFit]:
     """Return a verdict on each data file, given the doubts about its partition."""
     table = request.why_none_fits
-    return each_in_threads(lambda pair: _verdict(request, table, *pair), files)
+    return each_in_threads(
+        lambda pair: _verdict(request, table, *pair, for_changes=for_changes), files
+    )
 
 
 def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
@@ -98,7 +103,12 @@ def delete_files(files: Sequence[tuple[AcidFile, Doubts]]) -> list[DeleteFile]:
 
 
 def _verdict(
-    request: ReadRequest, why_table: str | None, file: AcidFile, doubts: Doubts
+    request: ReadRequest,
+    why_table: str | None,
+    file: AcidFile,
+    doubts: Doubts,
+    *,
+    for_changes: bool,
 ) -> FileFit:
     tail = file.tail()  # not stored, because there may be many tails, and they are large
     check_rows(file, tail)
@@ -108,14 +118,24 @@ def _verdict(
         rows=tail.rows,
         why_not=why if tail.rows else None,
         is_outside=is_outside,
-        others=other_buckets(file, tail),
+        # These may have to be read, and a scan does not need them.
+        others=other_buckets(file, tail) if for_changes and not is_outside else frozenset(),
     )
 
 
 def other_buckets(file: AcidFile, tail: OrcTail) -> frozenset[BucketId]:
-    """Return the buckets of a data file's rows that are not the bucket in the file's name."""
-    buckets = {bucket for _, bucket in _buckets(tail)} if file.kind is FileKind.DATA else set()
-    return frozenset(buckets - {file.bucket_id})
+    """Return the buckets of a data file's rows that are not the bucket in the file's name.
+
+    The rows are read if the statistics do not show it: they may be missing or undecodable.
+    """
+    if file.kind is not FileKind.DATA or not tail.rows:
+        return frozenset()
+    ends = _buckets(tail)
+    others = {bucket for _, bucket in ends} - {file.bucket_id}
+    # Ends of one bucket but two codecs may have any bucket between them.
+    if not others and len(ends) != 1:
+        others = buckets_read(file) - {file.bucket_id}
+    return frozenset(others)
 
 
 def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:

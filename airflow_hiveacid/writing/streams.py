@@ -79,6 +79,11 @@ def checked_offsets(offsets: JsonValue) -> JsonValue:
     return read
 
 
+def is_same(one: JsonValue, other: JsonValue) -> bool:
+    """Return whether offsets are equal as JSON; in Python, 0, 0.0 and False are equal, too."""
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
 class LastBatch(NamedTuple):
     """The newest committed batch: its number, its transaction, and the offsets after it."""
 

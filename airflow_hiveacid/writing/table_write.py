@@ -25,6 +25,7 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.maintenance.ownership import check_note
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -107,8 +108,10 @@ class TableWrite:
         return token
 
     def check_table(self) -> None:
-        """Check that the table has not changed since the statements were checked."""
+        """Check that the table is unchanged, and that a base would hide only its own rows."""
         check_table(self._client, self.table)
+        if DataOperation.OVERWRITE in self._access.operations:
+            check_note(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 

@@ -298,7 +298,7 @@ def _rows(
             value = batch.column(column.name)
         else:
             value = pa.nulls(size, read_type(type_, TimestampForm.PAIR))
-        values.append(for_spark(value, type_))
+        values.append(for_spark(value, type_, path=task.file.path, column=column.name))
     return pa.RecordBatch.from_arrays(
         [
             pa.repeat(pa.scalar(task.number, pa.int64()), size),

@@ -111,10 +111,10 @@ class LiveFiles(file_relation.TableFiles):
         self, query: ReadRequest, *, for_changes: bool
     ) -> list[tuple[TargetFile, str | None]]:
         """Return files that may have requested rows, each with a reason to avoid Spark, or None."""
-        verdicts = judged(query, [(f.data, self.doubts[f.partition]) for f in self.files])
+        pairs = [(f.data, self.doubts[f.partition]) for f in self.files]
+        verdicts = judged(query, pairs, for_changes=for_changes)
         for file, verdict in zip(self.files, verdicts, strict=True):
-            if for_changes and not verdict.is_outside:
-                require_own_bucket(file.data, verdict.others)
+            require_own_bucket(file.data, verdict.others)
         # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [

@@ -57,7 +57,8 @@ class AvroWriter(StreamWriter):
         self._writer.flush()
 
     def _write(self, rows: pa.StructArray) -> None:
-        fitted = fit_texts(with_microseconds(rows), self._nodes, table=self._table)
+        whole = with_microseconds(rows, path=self._path, column="(one of them)")
+        fitted = fit_texts(whole, self._nodes, table=self._table)
         for node, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(node, values)
         try:

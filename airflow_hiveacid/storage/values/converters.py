@@ -230,9 +230,7 @@ def _is_same(type_: OrcType, wanted: hive.HiveType) -> bool:
         case hive.DecimalType(precision=precision, scale=scale):
             parameters = (type_.precision, type_.scale)
             return type_.kind == TypeKind.DECIMAL and parameters == (precision, scale)
-        case hive.VarcharType(length=length):
-            return type_.kind == TypeKind.VARCHAR and 0 < type_.maximum_length <= length
-        case _:
+        case _:  # Hive cuts a varchar in every file; a writer may have stored longer text
             return False
 
 

@@ -179,8 +179,7 @@ def counts_of(array: pa.Array) -> _Ints:
     return counts
 
 
-_MICROS_A_SECOND: Final = UNITS_A_SECOND["us"]
-_NANOS_A_MICRO: Final = NANOS_A_SECOND // _MICROS_A_SECOND
+_NANOS_A_MICRO: Final = NANOS_A_SECOND // UNITS_A_SECOND["us"]
 
 
 def with_pairs(array: pa.Array) -> pa.Array:
@@ -188,9 +187,19 @@ def with_pairs(array: pa.Array) -> pa.Array:
     return _mapped(array, lambda a: pa.types.is_timestamp(a.type), _as_pair)
 
 
-def with_microseconds(array: pa.Array) -> pa.Array:
-    """Replace each pair with Arrow microseconds without time zone, rounded down."""
-    return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), _as_microseconds)
+def with_microseconds(array: pa.Array, *, path: str, column: str) -> pa.Array:
+    """Replace each pair with Arrow microseconds without time zone, rounded down.
+
+    Raises UnsupportedFileError for a time that 64 bits of microseconds cannot hold.
+    """
+
+    def change(pairs: pa.Array) -> pa.Array:
+        times = of_pairs(pairs)
+        micros = times.nanos // _NANOS_A_MICRO
+        whole = Instants(times.seconds, micros * _NANOS_A_MICRO, times.valid)
+        return in_form(whole, TimestampForm.MICROSECONDS, None, path=path, column=column)
+
+    return _mapped(array, lambda a: a.type.equals(PAIR_TYPE), change)
 
 
 def _mapped(
@@ -215,9 +224,3 @@ def _mapped(
 def _as_pair(array: pa.Array) -> pa.Array:
     times = Instants(*seconds_and_nanos(array), ~null_mask(array))
     return in_form(times, TimestampForm.PAIR, None, path="", column="")
-
-
-def _as_microseconds(array: pa.Array) -> pa.Array:
-    times = of_pairs(array)
-    counts = times.seconds * _MICROS_A_SECOND + times.nanos // _NANOS_A_MICRO
-    return pa.array(counts, mask=~times.valid).cast(pa.timestamp("us"))

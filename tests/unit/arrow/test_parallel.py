@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -65,3 +67,29 @@ def test_threads_end_with_an_iterator_that_is_not_read_to_its_end() -> None:
     for reader in readers:
         reader.join(timeout=10)
         assert not reader.is_alive()
+
+
+UNFINISHED = """
+import time
+import pyarrow as pa
+from airflow_hiveacid.arrow.scan import read_in_order
+
+def read(piece):
+    try:
+        for number in range(1000):
+            yield pa.record_batch({"n": pa.array([] if piece else [number], "int64")})
+            time.sleep(0.1)
+    finally:
+        print("ended", piece)
+
+batches = read_in_order([0, 1], read, threads=2)
+next(batches)
+"""
+
+
+@pytest.mark.parametrize("last", ["", "batches.close()"])
+def test_a_program_that_ends_within_a_scan_waits_for_its_threads(last: str) -> None:
+    command = [sys.executable, "-c", UNFINISHED + last]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert sorted(run.stdout.split("\n")) == ["", "ended 0", "ended 1"]

@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from tests.unit.arrow.lake import INSERT_ALL, ROW, UPDATE_ALL, Lake, made, values
-from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
+from tests.unit.storage.orc_tables import B0, B1, event, tombstone, with_tail, write_acid
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
@@ -41,15 +41,29 @@ def row(number: int) -> dict[str, object]:
     return {"id": number, "name": "a", "price": None}
 
 
-def written(lake: Lake, directory: str, *events: object) -> None:
+def written(lake: Lake, directory: str, *events: object) -> Path:
     path = Path(lake.table.location.removeprefix("file:")) / directory / "bucket_00000"
     path.parent.mkdir()
-    write_acid(path, list(events), row=ROW)  # type: ignore[arg-type]
+    return write_acid(path, list(events), row=ROW)  # type: ignore[arg-type]
 
 
 def test_a_file_with_rows_of_another_bucket_is_not_changed(lake: Lake) -> None:
     lake.insert((9, "own", None))
     written(lake, "base_0000001", event(1, 0, row(1), bucket=B0), event(1, 0, row(2), bucket=B1))
+    with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file of"):
+        lake.delete("id = 1")
+
+
+@pytest.mark.parametrize("properties", [(B0, B1), (-5, B1), (0, 1, B0)])
+@pytest.mark.parametrize("are_counted", [True, False])
+def test_a_row_of_another_bucket_is_found_also_if_statistics_do_not_show_it(
+    lake: Lake, properties: tuple[int, ...], are_counted: bool
+) -> None:
+    lake.insert((9, "own", None))
+    rows = [event(1, n, row(n), bucket=bucket) for n, bucket in enumerate(properties)]
+    path = written(lake, "base_0000001", *rows)
+    if not are_counted:
+        with_tail(path, lambda footer, _: setattr(footer, "row_index_stride", 0))
     with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file of"):
         lake.delete("id = 1")
 

@@ -359,6 +359,32 @@ def test_what_does_not_fit_the_table_is_refused_before_a_transaction_begins(
     assert not server.txns
 
 
+@pytest.mark.parametrize("unit", ["s", "ms"])
+def test_a_time_that_cannot_be_read_again_is_refused(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore, unit: str
+) -> None:
+    warehouse.create(columns=(Column(name="t", type="array<timestamp>"),))
+    far = pa.array([[1 << 62]], pa.list_(pa.timestamp(unit)))
+    with pytest.raises(TypeMismatchError, match="'t' is timestamp"):
+        lake.table(T).append(pa.table({"t": far}))
+    assert not server.txns
+
+
+def test_keys_and_partitions_that_are_no_utf8_are_refused(
+    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+) -> None:
+    columns = (Column(name="k", type="string"),)
+    warehouse.create(columns=columns, partition_columns=(Column(name="p", type="string"),))
+    table, raw = lake.table(T), pa.array([b"M\xfcller"]).view(pa.string())
+    with pytest.raises(TypeMismatchError, match=r"'p' is string, but .* not UTF-8"):
+        table.append(pa.table({"k": ["a"], "p": raw}))
+    with pytest.raises(TypeMismatchError, match=r"'k' is string, but .* not UTF-8"):
+        table.upsert(pa.table({"k": raw, "p": ["a"]}), keys=["k"])
+    with pytest.raises(TypeMismatchError, match=r"'k' is string, but .* not UTF-8"):
+        table.delete(keys=pa.table({"k": raw}))
+    assert not server.txns
+
+
 def test_keys_and_partitions_that_engines_read_differently_need_spark(
     warehouse: Warehouse, lake: Lake
 ) -> None:

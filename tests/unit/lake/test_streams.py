@@ -133,6 +133,17 @@ def test_a_repeated_batch_is_applied_once(warehouse: Warehouse, lake: Lake) -> N
     assert (again.was_done_before, ids(lake.table(T))) == (True, [1])
 
 
+def test_offsets_that_are_equal_only_in_python_are_of_two_batches(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    one.write(rows(1), {"p": 0, "q": 1})
+    assert not one.write(rows(2), {"p": False, "q": 1}).was_done_before
+    assert one.write(rows(2), {"q": 1, "p": False}).was_done_before
+    assert ids(lake.table(T)) == [1, 2]
+
+
 def test_a_batch_is_not_repeated_with_a_reader_that_was_read(
     warehouse: Warehouse, lake: Lake, server: Mortal
 ) -> None:

@@ -528,6 +528,20 @@ def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_origina
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
 
 
+def test_a_clone_of_the_metastore_replaces_no_rows_of_the_original(
+    job: Job, table: TableInfo, server: FakeMetastore
+) -> None:
+    replace(job, key="before").run()  # notes the owner
+    before = directories(table)
+    original, server.metastore_id = server.metastore_id, "clone"
+    overwrite = replace(job, operation=OVERWRITE)
+    with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
+        overwrite.run()
+    assert directories(table) == before
+    server.metastore_id = original
+    assert overwrite.run().state is WriteState.COMMITTED
+
+
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
     job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
 ) -> None:

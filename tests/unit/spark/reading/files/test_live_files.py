@@ -14,7 +14,15 @@ from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.reading.live_files import LiveFiles
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.unit.storage.orc_tables import B1, COLUMNS, ids, insert, write_acid, write_plain
+from tests.unit.storage.orc_tables import (
+    B1,
+    COLUMNS,
+    ids,
+    insert,
+    with_tail,
+    write_acid,
+    write_plain,
+)
 
 ASKED = ReadRequest(table_columns=COLUMNS, columns=COLUMNS, ranges={}, in_utc=True)
 
@@ -44,6 +52,15 @@ def test_rows_of_another_bucket_are_read_but_not_changed(tmp_path: Path) -> None
     with pytest.raises(UnsupportedFileError, match=r"rows of bucket 1.*First compact") as caught:
         found._judged(ASKED, for_changes=True)
     assert str(path) in str(caught.value)
+
+
+def test_rows_of_another_bucket_are_found_without_statistics(tmp_path: Path) -> None:
+    path = write_acid(
+        tmp_path / "base_2/bucket_00000", [insert(1, 0, 1), insert(1, 0, 2, bucket=B1)]
+    )
+    with_tail(path, lambda footer, _: setattr(footer, "row_index_stride", 0))
+    with pytest.raises(UnsupportedFileError, match="rows of bucket 1"):
+        live_files(tmp_path)._judged(ASKED, for_changes=True)
 
 
 def test_rows_of_the_own_bucket_and_original_files_are_changed(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ from airflow_hiveacid.storage.acid.read import reader
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity, read_schema
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA
+from airflow_hiveacid.storage.orc.footer import TypeKind
+from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
@@ -41,6 +43,7 @@ from tests.unit.storage.orc_tables import (
     event,
     insert,
     tombstone,
+    with_tail,
     write_acid,
     write_plain,
     write_tables,
@@ -333,6 +336,23 @@ def test_char_values_are_padded_and_varchar_values_are_truncated(tmp_path: Path)
     row = pa.struct([("c", pa.string()), ("v", pa.string())])
     file = acid(write_acid(tmp_path / "b", [event(1, 0, {"c": "ab", "v": "äbcd "})], row=row))
     assert rows(file, columns("c char(4); v varchar(3)")) == [{"c": "ab  ", "v": "äbc"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "type_"), [(TypeKind.VARCHAR, "varchar(3)"), (TypeKind.CHAR, "char(3)")]
+)
+def test_text_that_is_longer_than_its_file_declares_is_truncated(
+    tmp_path: Path, kind: TypeKind, type_: str
+) -> None:
+    row = pa.struct([("v", pa.string())])
+    path = write_acid(tmp_path / "b", [event(1, 0, {"v": "äbcdef"})], row=row)
+
+    def declare(footer: pb.Footer, _: object) -> None:
+        leaf = footer.types[-1]
+        leaf.kind, leaf.maximum_length = int(kind), 3
+
+    with_tail(path, declare)
+    assert rows(acid(path), columns(f"v {type_}")) == [{"v": "äbc"}]
 
 
 def test_every_type_is_read_as_it_was_written(tmp_path: Path) -> None:
