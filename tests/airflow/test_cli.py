@@ -15,12 +15,15 @@ from airflow.cli.cli_config import ActionCommand, GroupCommand
 from airflow_hiveacid.cli.airflow_group import get_commands
 from airflow_hiveacid.cli.definition import COMMANDS, Command
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.provider_info import get_provider_info
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_support import Connections
+from tests.unit.storage.orc_tables import insert, write_acid
 
 
 def group() -> GroupCommand:
@@ -33,11 +36,17 @@ def actions() -> list[ActionCommand]:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch, airflow_home: Path) -> list[tuple[str, ...]]:
+def server() -> FakeMetastore:
+    return FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
+
+
+@pytest.fixture
+def asked(
+    monkeypatch: pytest.MonkeyPatch, airflow_home: Path, server: FakeMetastore
+) -> list[tuple[str, ...]]:
     """The servers that commands have asked."""
     assert airflow_home
     servers: list[tuple[str, ...]] = []
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
 
     def connect(endpoint: MetastoreEndpoint) -> FakeClient:
         servers.append(endpoint.uris)
@@ -100,6 +109,58 @@ def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
     status, out, _ = run("tables", "--conn-id", "other", "-o", "json")
     assert (status, json.loads(out)) == (0, [])
     assert asked == [("thrift://a:1",), ("thrift://b:2",)]
+
+
+@pytest.mark.usefixtures("asked", "connections")
+@pytest.mark.parametrize(
+    "argv",
+    [
+        "tables",
+        "health default.t",
+        "explain default.t",
+        "transactions",
+        "locks",
+        "abort 3",
+        "cancel default.t",
+        "inspect default.t",
+        "scan default.t",
+        "plan default.t --delta-count 2",
+        "compact default.t --delta-count 2",
+        "clean default.t",
+        "own default.t",
+        "convert default.t --to full_acid --dry-run",
+        "history default.t",
+        "tag default.t closing",
+        "keep default.t --readable-for 7days",
+        "restore default.t --version 1",
+    ],
+)
+def test_each_command_does_its_work_under_airflow(
+    run: Callable[..., tuple[int, str, str]], server: FakeMetastore, tmp_path: Path, argv: str
+) -> None:
+    ref = TableRef("default", "t")
+    client = FakeClient(server)
+    columns = (Column(name="id", type="int"), Column(name="name", type="string"))
+    client.create_table(NewTable(ref=ref, columns=columns, location=str(tmp_path)))
+    for number in (1, 2):
+        txn_id = client.open_txn()
+        write_id = client.allocate_write_id(txn_id, ref)
+        path = tmp_path / f"delta_{number}_{number}_0" / "bucket_00000"
+        write_acid(path, [insert(write_id, 0, number)])
+        client.commit_txn(txn_id)
+    client.open_txn()
+    status, _, err = run(*argv.split())
+    assert (status, err) == (0, "")
+
+
+def test_the_commands_that_were_tried_are_all_that_call_the_metastore() -> None:
+    (mark,) = [
+        mark
+        for mark in test_each_command_does_its_work_under_airflow.pytestmark  # type: ignore[attr-defined]
+        if mark.name == "parametrize"
+    ]
+    tried = {argv.split()[0] for argv in mark.args[1]}
+    assert tried | {"check"} == {one.name for one in COMMANDS if one.calls_metastore}
 
 
 @pytest.mark.usefixtures("asked")

@@ -32,7 +32,7 @@ from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.specs.job import Job, JobSpec, kind_of
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
@@ -126,7 +126,7 @@ def _result(
     """Run a job with the engine in this process; with Spark, if the job needs it."""
     endpoint = cli_metastore.endpoint_of(options)
     # Each call of the command is a separate job.
-    key = f"{options.command}/{options.table}/{uuid.uuid4().hex}"
+    key = f"{kind_of(job)}/{options.table}/{uuid.uuid4().hex}"
     spec = JobSpec(job_key=f"command line/{key}", metastore=endpoint, job=job)
     with cli_metastore.connected(options) as client:
         try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 from thrift.Thrift import TApplicationException
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
@@ -11,7 +9,12 @@ from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreInternal
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
-from airflow_hiveacid.metastore.client.transaction_calls import faults_of, user_name
+from airflow_hiveacid.metastore.client.transaction_calls import (
+    faults_of,
+    host_name,
+    plain,
+    user_name,
+)
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchLockException, TxnOpenException
 from airflow_hiveacid.metastore.gen.locks import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, LockRequest, LockResponse
@@ -37,8 +40,8 @@ class LockCalls:
             component=[_component(c) for c in request.components],
             txnid=request.txn_id,
             user=user_name(self._connection),
-            hostname=socket.gethostname(),
-            agentInfo=request.agent_info,
+            hostname=host_name(),
+            agentInfo=plain(request.agent_info),
         )
         # The call `lock` declares no exception for a lost database connection. The server then
         # reports an internal error. Then the caller aborts the transaction. The abort also releases

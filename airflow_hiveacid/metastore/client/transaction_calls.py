@@ -29,6 +29,7 @@ from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
+_NOT_PLAIN: Final = re.compile(r"[^ -~]|['\\]")
 _TYPES: Final = {kind: getattr(ttypes.TxnType, kind.name) for kind in TxnType}
 _STATES: Final = {getattr(ttypes.TxnState, state.name): state for state in TxnState}
 _MOST_OPEN: Final = "metastore.max.open.txns"
@@ -46,7 +47,7 @@ class TransactionCalls:
 
     def open_txn(self, txn_type: TxnType = TxnType.DEFAULT) -> TxnId:
         request = ttypes.OpenTxnRequest(
-            num_txns=1, user=user_name(self._connection), hostname=socket.gethostname()
+            num_txns=1, user=user_name(self._connection), hostname=host_name()
         )
         if self._connection.generation is MetastoreGeneration.V4:
             request.txn_type = _TYPES[txn_type]
@@ -235,7 +236,26 @@ class TransactionCalls:
 
 def user_name(connection: Connection) -> str:
     """Return the user name to send: the endpoint's user or, by default, the process's user."""
-    return connection.endpoint.user or process_user()
+    return plain(connection.endpoint.user or process_user())
+
+
+def host_name() -> str:
+    """Return the name of this host to send."""
+    return plain(socket.gethostname())
+
+
+def plain(text: str) -> str:
+    r"""Return a text that every server can store, with `?` for each other character.
+
+    Some databases store these columns in a one-byte character set, so only ASCII stays. Hive 3.1
+    puts the texts between quotes into its SQL (`TxnHandler.quoteString`), so no quote stays, and no
+    backslash, which is an escape character of MySQL.
+
+    Example:
+        >>> plain("Bob's job \\ \u00e9t\u00e9")
+        'Bob?s job ? ?t?'
+    """
+    return _NOT_PLAIN.sub("?", text)
 
 
 def faults_of(txn_id: TxnId) -> Faults:

@@ -94,9 +94,7 @@ class FencingToken:
     def agent_info(self) -> str:
         """The agent info of locks: the start of the job key, then digest, rank and attempt."""
         tail = f"#{self.digest}.{self.part_digest}@{self.first_txn_id}~{self.attempt}"
-        # Use only ASCII, since some databases store the column in a one-byte character set.
-        readable = self.job_key.encode("ascii", "replace").decode("ascii")
-        return readable[: _LONGEST - len(tail)] + tail
+        return self.job_key[: _LONGEST - len(tail)] + tail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

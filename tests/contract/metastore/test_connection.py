@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -165,6 +166,26 @@ def test_a_closed_idle_connection_is_replaced_before_the_next_call() -> None:
         )
         assert client.lock(request).lock_id == LockId(5)
         client.close()
+
+
+def test_no_text_of_a_user_ends_a_quoted_text_of_the_servers_sql() -> None:
+    sent: list[Any] = []
+
+    def lock(request: object) -> LockResponse:
+        sent.append(request)
+        return LockResponse(lockid=5, state=1)
+
+    def open_txns(request: object) -> ttypes.OpenTxnsResponse:
+        sent.append(request)
+        return ttypes.OpenTxnsResponse(txn_ids=[1])
+
+    with v4(lock=lock, open_txns=open_txns, set_ugi=lambda *_: []) as server:
+        client = client_of(server.uri, user="o'brien\\")
+        client.open_txn()
+        client.lock(LockRequest(txn_id=TxnId(1), components=(), agent_info="bob's job"))
+        client.close()
+    assert [request.user for request in sent] == ["o?brien?"] * 2
+    assert sent[1].agentInfo == "bob?s job"
 
 
 def test_an_unknown_lock_state_counts_as_not_acquired() -> None:

@@ -8,7 +8,7 @@ from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.fencing import abort_job
+from airflow_hiveacid.metastore.transactions.fencing import abort_job, copies_of
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from tests.contract.bench import Bench, access
@@ -225,3 +225,13 @@ def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
 
     with pytest.raises(Exception, match="is aborted"):
         older()
+
+
+def test_a_job_key_with_a_quote_is_no_part_of_the_servers_sql(
+    bench: Bench, client: MetastorePort
+) -> None:
+    key = "bob's \\ day/été\n--"
+    table = bench.table()
+    with job(bench, table, OVERWRITE, key=key) as mine:
+        (lock,) = [lock for lock in client.show_locks(table.ref) if lock.txn_id == mine.txn_id]
+        assert copies_of(key, [lock])
