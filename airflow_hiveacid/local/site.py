@@ -32,8 +32,9 @@ _ALWAYS: Final = (
     "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
     "org.apache.hadoop.hive.metastore.RuntimeStatsCleanerTask",
 )
-_REAPER_OF_3: Final = (
+_SERVICES_OF_3: Final = (
     "org.apache.hadoop.hive.metastore.txn.AcidHouseKeeperService",
+    "org.apache.hadoop.hive.metastore.txn.AcidOpenTxnsCounterService",
     "org.apache.hadoop.hive.metastore.txn.AcidWriteSetService",
 )
 _TASKS_OF_4_1: Final = (
@@ -134,7 +135,7 @@ class LocalMetastoreConfig(ServerConfig):
 def settings(config: LocalMetastoreConfig, *, port: int) -> dict[str, str]:
     """Return all settings of metastore-site.xml as a mapping, including the password."""
     interval = _milliseconds(config.housekeeping_interval_s)
-    always = _ALWAYS + (_REAPER_OF_3 if config.release.reaper_in_always_tasks else ())
+    always = _ALWAYS + (_SERVICES_OF_3 if config.release.reaper_in_always_tasks else ())
     return {
         **_database_settings(config),
         "metastore.warehouse.dir": config.warehouse.as_uri(),

@@ -50,6 +50,7 @@ def test_transactions_without_heartbeats_time_out_on_both_versions(
     else:
         assert found["metastore.timedout.txn.reaper.interval"] == "2000ms"
         assert "AcidHouseKeeperService" in found["metastore.task.threads.always"]
+        assert "AcidOpenTxnsCounterService" in found["metastore.task.threads.always"]
 
 
 def test_hives_initiator_and_cleaner_are_off_by_default(config: LocalMetastoreConfig) -> None:
