@@ -13,6 +13,7 @@ from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading.orc_fit import require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing import bucket_ids
@@ -46,12 +47,13 @@ class EventMaker:
     columns: tuple[Column, ...]
 
     def deletes(self, view: TableView, found: FileRows) -> pa.RecordBatch:
-        """Return a delete event for each row."""
-        count = found.rows.num_rows
+        """Return a delete event for each row; UnsupportedFileError if Hive would ignore one."""
+        count, own = found.rows.num_rows, _buckets(found.rows)
+        require_own_bucket(found.file.data, own.unique().to_pylist())
         return self._batch(
             partition=_repeated_text(view, found),
             kind=event_files.DELETE_KIND,
-            bucket=_buckets(found.rows),
+            bucket=own,
             file=pa.nulls(count, pa.int64()),
             clause=pa.nulls(count, pa.int32()),
             identity=[found.rows.column(name) for name in IDENTITY_COLUMNS],

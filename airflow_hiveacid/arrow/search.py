@@ -23,7 +23,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, may_hold, reduced
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, TargetFile
-from airflow_hiveacid.reading.orc_fit import check_rows, other_buckets, require_own_bucket
+from airflow_hiveacid.reading.orc_fit import check_rows
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
@@ -215,7 +215,6 @@ def _part_of(
     tail = file.data.tail()
     # before statistics choose stripes: those of a row change of Hive 2 are not those of its row
     check_rows(file.data, tail)
-    require_own_bucket(file.data, other_buckets(file.data, tail))
     fields = _fields(table, file, tail, names)
     stripes = _stripes(table, tail, fields, partition.reach)
     own = () if file.data.kind is FileKind.ORIGINAL else IDENTITY_COLUMN_IDS

@@ -65,14 +65,14 @@ class FileFit:
     """The verdict on one data file.
 
     `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file, or None. `others` are the
-    buckets of rows that do not belong to the bucket in the file's name; empty for a mere scan.
+    `why_not` is the reason why Spark's reader must not read the file, or None. `buckets` are those
+    of its rows, if these may be changed.
     """
 
     rows: int
     why_not: str | None = None
     is_outside: bool = False
-    others: frozenset[BucketId] = frozenset()
+    buckets: frozenset[BucketId] = frozenset()
 
 
 def doubts_about(state: AcidState) -> Doubts:
@@ -118,28 +118,30 @@ def _verdict(
         rows=tail.rows,
         why_not=why if tail.rows else None,
         is_outside=is_outside,
-        # These may have to be read, and a scan does not need them.
-        others=other_buckets(file, tail) if for_changes and not is_outside else frozenset(),
+        # These may have to be read, and only a change needs them.
+        buckets=_buckets_of(file, tail) if for_changes and not is_outside else frozenset(),
     )
 
 
-def other_buckets(file: AcidFile, tail: OrcTail) -> frozenset[BucketId]:
-    """Return the buckets of a data file's rows that are not the bucket in the file's name.
+def _buckets_of(file: AcidFile, tail: OrcTail) -> frozenset[BucketId]:
+    """Return the buckets of a data file's rows.
 
     The rows are read if the statistics do not show it: they may be missing or undecodable.
     """
     if file.kind is not FileKind.DATA or not tail.rows:
         return frozenset()
     ends = _buckets(tail)
-    others = {bucket for _, bucket in ends} - {file.bucket_id}
+    found = {bucket for _, bucket in ends}
     # Ends of one bucket but two codecs may have any bucket between them.
-    if not others and len(ends) != 1:
-        others = buckets_read(file) - {file.bucket_id}
-    return frozenset(others)
+    return frozenset(found if len(ends) == 1 or found - {file.bucket_id} else buckets_read(file))
 
 
-def require_own_bucket(file: AcidFile, others: Collection[BucketId]) -> None:
-    """Raise an UnsupportedFileError if Hive would ignore delete events for rows of a file."""
+def require_own_bucket(file: AcidFile, buckets: Collection[BucketId]) -> None:
+    """Raise an UnsupportedFileError if Hive would ignore delete events for rows of these buckets.
+
+    `file` has the rows. Hive applies only the events of the bucket in its name.
+    """
+    others = set(buckets) - {file.bucket_id}
     if others:
         raise UnsupportedFileError(
             path=file.path,

@@ -39,6 +39,8 @@ _LOOKS_AGAIN: Final = 4
 _REPORT_S: Final = 60.0
 _MOST_BATCHES: Final = 1 << 62
 """Fewer than half of the numbers that an entry may have, so the next batches have numbers, too."""
+_MOST_SKEW_S: Final = 60.0
+"""The largest assumed difference between the clocks of writers and of the metastore."""
 _FORGED: Final = "Remove the entry if another program wrote it"
 _J = TypeVar("_J", bound=WritingJob)
 
@@ -80,8 +82,18 @@ def checked_offsets(offsets: JsonValue) -> JsonValue:
 
 
 def is_same(one: JsonValue, other: JsonValue) -> bool:
-    """Return whether offsets are equal as JSON; in Python, 0, 0.0 and False are equal, too."""
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    """Return whether offsets are equal as JSON: 5 and 5.0 are one number, 0 and False are not."""
+    return _json_of(one) == _json_of(other)
+
+
+def _json_of(offsets: JsonValue) -> str:
+    read: JsonValue = json.loads(json.dumps(offsets), parse_float=_number)
+    return json.dumps(read, sort_keys=True)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 class LastBatch(NamedTuple):
@@ -216,8 +228,8 @@ def _has_twin(
     """
     if entries:
         return any(map(newest.is_twin, entries))
-    # The metastore has the times of tables in whole seconds.
-    return (noted_in.born_s or 0.0) <= newest.recorded_s < (table.born_s or 0.0) + 1
+    earliest_s, latest_s = noted_in.born_s or 0.0, table.born_s or 0.0
+    return earliest_s - _MOST_SKEW_S <= newest.recorded_s <= latest_s + _MOST_SKEW_S
 
 
 def _doubt_of_number(entry: LedgerEntry) -> str:

@@ -36,7 +36,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.storage.stores.notes.job_ledger import entry_name
+from airflow_hiveacid.storage.stores.notes.job_ledger import ROLL, entry_name
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
@@ -60,7 +60,7 @@ def run_unknown(
         txn_id=entry.txn_id,
         when=entry.when,
         why=f"{entry.doubt or (_GONE if entry.is_legible else _DAMAGED)}. The entry is"
-        f" {HIDDEN_DIRECTORY}/{entry_name(entry)}",
+        f" {HIDDEN_DIRECTORY}/{entry_name(entry)} or a line of a file {ROLL}* beside it",
         is_batch=is_batch,
     )
 

@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
-from tests.support.merge_clauses import UPDATE_ALL, unmatched_insert
+from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, unmatched_insert
 from tests.support.spark_lab import Lab, make_lab
 from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import B1, insert, write_acid
@@ -278,7 +278,9 @@ def test_a_row_in_a_file_of_another_bucket_is_changed_only_after_a_major_compact
     ):
         with pytest.raises(errors.UnsupportedFileError, match=f"{delta}/bucket_00000.*compact"):
             change()
+    lab4.merge("m", [(2, "x")], ["id", "name"], ["id"], [INSERT_ALL])
     assert lab4.directories("m") == [delta]
+    assert lab4.rows("m") == [(1, "n1"), (2, "n2")]
     lab4.compact("m", CompactionChoice.MAJOR)
     lab4.delete("m", "id = 2")
     assert lab4.rows("m") == [(1, "n1")]

@@ -13,8 +13,8 @@ _CHECKS_ITS_KEY: Final = (
     "Retry the task: it checks its job key, and does not apply the change twice"
 )
 _APPLIES_AGAIN: Final = (
-    "Check whether the change is in the table; to apply it (again), clear the task, or take another"
-    " key in a program in Python"
+    "Check whether the change is in the job's tables; to apply it (again) to all of them, clear the"
+    " task, or take another key in a program in Python"
 )
 _CONTINUES_AS_ANOTHER: Final = (
     "Find the last rows of the stream in the table, and continue after them under another name of"

@@ -114,7 +114,7 @@ class LiveFiles(file_relation.TableFiles):
         pairs = [(f.data, self.doubts[f.partition]) for f in self.files]
         verdicts = judged(query, pairs, for_changes=for_changes)
         for file, verdict in zip(self.files, verdicts, strict=True):
-            require_own_bucket(file.data, verdict.others)
+            require_own_bucket(file.data, verdict.buckets)
         # Spark identifies a file only by its path. But two partitions may share a location.
         first = {file.data.path: file.number for file in reversed(self.files)}
         return [

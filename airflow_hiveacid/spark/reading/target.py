@@ -96,16 +96,19 @@ class Target(TableView):
         fields = {field.name: getattr(view, field.name) for field in dataclasses.fields(view)}
         return cls(spark=spark, **fields)
 
-    def scan(self, wanted: Sequence[str], *, position: str = POSITION) -> DataFrame:
-        """Return a frame of the live rows to change.
+    def scan(
+        self, wanted: Sequence[str], *, position: str = POSITION, for_changes: bool = False
+    ) -> DataFrame:
+        """Return a frame of the live rows that a statement needs.
 
         It has the columns `position`, the wanted data columns, and all partition columns, in the
-        table's order. A target from `within` or `where` may omit rows.
+        table's order. A target from `within` or `where` may omit rows. `for_changes` is True if
+        some of the rows may be deleted or updated; see `LiveFiles.rows`.
         """
         if self._is_plain:
             rows = self._live.rows(wanted, position)
         else:
-            rows = self._acid.rows(wanted, position, for_changes=True)
+            rows = self._acid.rows(wanted, position, for_changes=for_changes)
         columns = [c for c in self.table.columns if c.name in wanted]
         return rows.select(
             position, *self.values([*columns, *self.table.partition_columns], position)

@@ -139,9 +139,12 @@ def brought(table: TableInfo, clauses: Sequence[Clause]) -> tuple[TableColumn, .
     return tuple(c for c in table.columns if c.name in names) or table.columns[:1]
 
 
-def scanned(target: Target, needed: Sequence[str], names: HelperNames) -> DataFrame:
+def scanned(
+    target: Target, needed: Sequence[str], names: HelperNames, clauses: Sequence[Clause]
+) -> DataFrame:
     """Scan the target as `t`: all columns, in order (NULL if not needed), and the position."""
-    rows = target.scan(needed, position=names.position)
+    changes = any(clause.action is not MergeAction.INSERT for clause in clauses)
+    rows = target.scan(needed, position=names.position, for_changes=changes)
     return whole_rows(target.table, rows, names.position)
 
 

@@ -265,7 +265,7 @@ class _Join:
         reach: Target,
         sizes: _Sizes,
     ) -> _Join:
-        s, t = kept.alias("s"), scanned(reach, program.needed, names)
+        s, t = kept.alias("s"), scanned(reach, program.needed, names, program.clauses)
         on = program.keys_equal
         if program.condition:
             pairs = t.crossJoin(s).drop(*names.all)

@@ -51,10 +51,11 @@ def overwriting(
     )
 
 
-def identities(target: Target) -> DataFrame:
-    """Return every live row's partition, bucket, file and row ID."""
+def identities(target: Target, *, for_changes: bool = False) -> DataFrame:
+    """Return every live row's partition, bucket, file and row ID; see `Target.scan`."""
     position = free_name("position", target.table.column_names)
-    return target.scan((), position=position).select(*target.position_columns(position))
+    rows = target.scan((), position=position, for_changes=for_changes)
+    return rows.select(*target.position_columns(position))
 
 
 def without_values(table: TableInfo) -> Column:

@@ -121,7 +121,7 @@ class _AcidComparison(Comparison[Target]):
 
     def _rows(self) -> DataFrame:
         """Return every row that is live now or in the version, with a mark for each."""
-        current = old_rows.identities(self.now).withColumns(
+        current = old_rows.identities(self.now, for_changes=True).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
         past = old_rows.identities(self.then).withColumns({_NOW: F.lit(0), _THEN: F.lit(1)})

@@ -79,7 +79,7 @@ def change_events(program: RowChangeProgram, target: Target) -> Events:
     table, clause = program.table, program.clause
     names = HelperNames.beside(table.column_names)
     reach = target.where(clause.condition, program.moment)
-    rows = scanned(reach, program.needed, names)
+    rows = scanned(reach, program.needed, names, [clause])
     (checked,) = ready(table, rows.drop(*names.all), [(0, clause)], program.moment)
     # `coalesce` keeps Spark from splitting the condition: a part may fail alone.
     picked = rows.where(F.coalesce(checked.holds, F.lit(False)))

@@ -47,11 +47,21 @@ def written(lake: Lake, directory: str, *events: object) -> Path:
     return write_acid(path, list(events), row=ROW)  # type: ignore[arg-type]
 
 
-def test_a_file_with_rows_of_another_bucket_is_not_changed(lake: Lake) -> None:
+def test_a_row_in_a_file_of_another_bucket_is_not_changed_but_the_rows_beside_it_are(
+    lake: Lake,
+) -> None:
     lake.insert((9, "own", None))
     written(lake, "base_0000001", event(1, 0, row(1), bucket=B0), event(1, 0, row(2), bucket=B1))
-    with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file of"):
-        lake.delete("id = 1")
+    for change in (
+        lambda: lake.delete("id = 2"),
+        lambda: lake.run(UpdateSpec(target="default.s", set={"name": "'b'"}, where="id >= 1")),
+        lambda: lake.merge((2, "b", None), clauses=[UPDATE_ALL]),
+    ):
+        with pytest.raises(UnsupportedFileError, match="rows of bucket 1, but is named as a file"):
+            change()
+    assert lake.merge((2, "b", None), clauses=[INSERT_ALL]).rows.inserted == 0
+    assert lake.delete("id = 1").rows.deleted == 1
+    assert lake.rows == [(2, "a", None)]
 
 
 @pytest.mark.parametrize("properties", [(B0, B1), (-5, B1), (0, 1, B0)])

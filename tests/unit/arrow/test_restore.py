@@ -16,13 +16,14 @@ from airflow_hiveacid.format.table import Constraints, FileFormat, Transactional
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.jobs.specs.statements import UpdateSpec
+from airflow_hiveacid.jobs.specs.statements import TruncateSpec, UpdateSpec
 from airflow_hiveacid.plan import restoring
+from airflow_hiveacid.versions.keeping import keep_readable
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import DAY, ROW, Lake, Row, die, made
 from tests.unit.arrow.test_statements import base_of
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
-from tests.unit.storage.orc_tables import event, write_acid
+from tests.unit.storage.orc_tables import B0, B1, event, write_acid
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
@@ -100,6 +101,18 @@ def test_a_restore_undoes_all_changes_of_partitions_since_the_version(parted: La
     )
     assert result.rows == RowCounts(inserted=2, deleted=2)
     assert parted.server.locks == {}
+
+
+def test_a_restore_reads_rows_of_other_buckets_than_their_files(lake: Lake) -> None:
+    lake.insert((9, "own", None))
+    path = Path(lake.table.location.removeprefix("file:")) / lake.files[0]
+    rows = ({"id": number, "name": "a", "price": None} for number in (1, 2))
+    events = [event(1, 0, row, bucket=bucket) for row, bucket in zip(rows, (B0, B1), strict=True)]
+    write_acid(path, events, row=ROW)
+    keep_readable(lake.client, lake.table.ref, "7 days")
+    lake.run(TruncateSpec(target="default.s"))
+    lake.run(to(1))
+    assert lake.rows == [(1, "a", None), (2, "a", None)]
 
 
 @pytest.mark.usefixtures("bases")

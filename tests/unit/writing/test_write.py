@@ -711,7 +711,7 @@ def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeat
     server.faults.clear()
     shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
     with pytest.raises(
-        errors.EarlierRunUnknownError, match="Check whether the change is in the table"
+        errors.EarlierRunUnknownError, match="Check whether the change is in the job"
     ):
         replace(job, attempt=SECOND).run()
     assert "delta_0000002_0000002_0000" not in directories(table)

@@ -50,7 +50,7 @@ _NAME: Final = re.compile(
 
 # Roll names sort after entry names, which begin with hexadecimal digits, and after older rolls. A
 # listing page by page, sorted by name, shows an entry or, later, the roll that replaced it.
-_ROLL: Final = "_rolled_"
+ROLL: Final = "_rolled_"
 _ROLL_AT: Final = 64
 """Confirmed entries are rolled up if at least this many are in separate files."""
 _MERGE_AT: Final = 8
@@ -323,7 +323,7 @@ class Ledger(json_files.NotesOfTable):
 
     @property
     def _roll_prefix(self) -> str:
-        return f"{_ROLL}{self._digest}."
+        return f"{ROLL}{self._digest}."
 
     def prune(
         self, now_s: float, retention_s: float, files: Iterable[FileEntry] | None = None
