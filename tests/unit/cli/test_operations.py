@@ -849,6 +849,26 @@ def test_a_store_that_the_worker_cannot_reach_fails_the_check(
     assert "1 of 6 steps failed" in run("check", status=2)
 
 
+def test_a_database_that_the_user_may_not_list_does_not_fail_the_check(
+    without_spark: Path,
+    client: FakeClient,
+    run: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert without_spark.exists()
+    client.create_database("closed")
+    listed = FakeClient.list_tables
+
+    def list_tables(self: FakeClient, db: str) -> tuple[str, ...]:
+        if db == "closed":
+            raise MetastoreCallError(method="get_all_tables", reason="Permission denied: user etl")
+        return listed(self, db)
+
+    monkeypatch.setattr(FakeClient, "list_tables", list_tables)
+    told = run("check")
+    assert "can list the directory of demo.t; without database closed (the metastore re" in told
+
+
 def test_without_a_transactional_table_the_check_reads_no_files(
     without_spark: Path, client: FakeClient, run: Callable[..., str]
 ) -> None:
