@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -231,12 +232,12 @@ def read_in_order(
         for number in ahead.numbers():
             ahead.fill(number, read(pieces[number]))
 
-    # Python would wait for other threads than daemons before `_end_readers` stops them.
-    for number in range(min(threads, len(pieces))):
-        reader = threading.Thread(target=work, name=f"reader-{number}", daemon=True)
-        _READERS[reader] = ahead
-        reader.start()
     try:
+        for number in range(min(threads, len(pieces))):
+            # Python would wait for other threads than daemons before `_end_readers` stops them.
+            reader = threading.Thread(target=work, name=f"reader-{number}", daemon=True)
+            reader.start()
+            _READERS[reader] = ahead
         for number in range(len(pieces)):
             yield from ahead.batches(number)
     finally:
@@ -316,6 +317,8 @@ class _Ahead:
             self._changed.notify_all()
 
 
+_MOST_WAIT_S: Final = 60.0
+"""How long a process that ends waits for reads that a store does not answer."""
 _READERS: Final[WeakKeyDictionary[threading.Thread, _Ahead]] = WeakKeyDictionary()
 """The threads that read ahead; a fork has none of them."""
 os.register_at_fork(after_in_child=_READERS.clear)
@@ -327,5 +330,6 @@ def _end_readers() -> None:
     readers = list(_READERS.items())
     for _, ahead in readers:
         ahead.stop()
+    until_s = time.monotonic() + _MOST_WAIT_S
     for reader, _ in readers:
-        reader.join()
+        reader.join(max(0.0, until_s - time.monotonic()))

@@ -99,8 +99,15 @@ class _PrintableRecords(logging.Handler):
             record.args = tuple(printable(a) if isinstance(a, str) else a for a in record.args)
         record.msg, record.args = printable(record.getMessage(), keep="\n\t"), None
         # Because of this handler, logging does not use its last resort itself.
-        last = None if logging.getLogger().handlers else logging.lastResort
+        last = None if _has_handler(logging.getLogger(record.name)) else logging.lastResort
         return last is None or record.levelno < last.level or bool(last.handle(record))
+
+
+def _has_handler(logger: logging.Logger) -> bool:
+    """Return whether the user has a handler for this logger's records."""
+    if any(handler is not _PRINTABLE_RECORDS for handler in logger.handlers):
+        return True
+    return logger.propagate and logger.parent is not None and _has_handler(logger.parent)
 
 
 _PRINTABLE_RECORDS: Final = _PrintableRecords()
@@ -109,4 +116,6 @@ _PRINTABLE_RECORDS: Final = _PrintableRecords()
 def escape_our_log() -> None:
     """Escape the texts of other clients in what we log in a process that formats logs itself."""
     for name in _OUR_LOGGERS:
-        logging.getLogger(name).addHandler(_PRINTABLE_RECORDS)
+        handlers = logging.getLogger(name).handlers
+        if _PRINTABLE_RECORDS not in handlers:
+            handlers.insert(0, _PRINTABLE_RECORDS)

@@ -184,7 +184,8 @@ def _tables(options: argparse.Namespace) -> str:
                 tables.setdefault(locate(table.location)[0], table)
     skipped = f"; without database {', '.join(unlisted)}" if unlisted else ""
     if not tables:
-        return f"none of the first {_MOST_TABLES} tables is transactional, so no file was read{skipped}"
+        none = f"none of the first {_MOST_TABLES} tables is transactional"
+        return f"{none}, so no file was read{skipped}"
     for table in tables.values():
         list_files(*open_location(table.location))
     names = ", ".join(str(table.ref) for table in tables.values())

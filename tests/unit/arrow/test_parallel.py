@@ -93,3 +93,20 @@ def test_a_program_that_ends_within_a_scan_waits_for_its_threads(last: str) -> N
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert (run.returncode, run.stderr) == (0, "")
     assert sorted(run.stdout.split("\n")) == ["", "ended 0", "ended 1"]
+
+
+def test_if_a_thread_cannot_start_the_others_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, list[threading.Thread]()
+
+    def start_two(thread: threading.Thread) -> None:
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        started.append(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_two)
+    with pytest.raises(RuntimeError, match="can't start"):
+        next(read_in_order(PIECES, batches_of, threads=3, most_bytes=1))
+    for thread in started:
+        thread.join(timeout=10)
+        assert not thread.is_alive()

@@ -42,3 +42,13 @@ def test_a_process_without_handlers_still_prints_our_warnings(
     logging.getLogger("hiveacid").info("not shown")
     logging.getLogger("hiveacid").warning("at %s", NAME)
     assert capsys.readouterr().err == f"at {SHOWN}\n"
+
+
+def test_a_handler_that_a_program_added_before_gets_each_escaped_warning_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    monkeypatch.setattr(logging.getLogger("hiveacid"), "handlers", [logging.StreamHandler()])
+    words.escape_our_log()
+    logging.getLogger("hiveacid").warning("at %s", NAME)
+    assert capsys.readouterr().err == f"at {SHOWN}\n"
