@@ -1,6 +1,6 @@
 """LOAD DATA by any engine: existing files, copied unchanged into a directory of a table.
 
-No row is read, because readers derive the row IDs of a loaded file from its path (Hive's
+Files are copied unchanged: readers derive the row IDs of a loaded file from its path (Hive's
 OrcRawRecordMerger). Files are numbered in the order of their names, as in Hive (`Hive.copyFiles`).
 """
 
@@ -17,7 +17,13 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
+from airflow_hiveacid.storage.plain.loadable import (
+    Each,
+    LoadableFile,
+    checked_here,
+    copy_file,
+    loadable_files,
+)
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.writing.event_files import WritePlan
@@ -38,7 +44,7 @@ class FileToCopy:
     directory: str
     format: FileFormat
 
-    def staged(self, attempt: str) -> StagedFile:
+    def staged(self, attempt: str, size_bytes: int) -> StagedFile:
         """Return the copy of an attempt."""
         return StagedFile(
             partition=self.partition,
@@ -46,7 +52,7 @@ class FileToCopy:
             bucket=self.number,
             attempt=attempt,
             rows=self.source.rows,
-            size_bytes=self.source.length,
+            size_bytes=size_bytes,
             kind=_PLAIN,
         )
 
@@ -79,17 +85,18 @@ class LoadProgram:
         ]
 
 
-def checked_load(
+def checked_load(  # noqa: PLR0913, PLR0917 - both last arguments have defaults
     client: MetastorePort,
     table: TableInfo,
     location: str,
     partition: PartitionName,
     allow: Callable[[int], None] = lambda _: None,
+    each: Each = checked_here,
 ) -> LoadProgram:
-    """Check every file of a LOAD DATA, and their number; `allow` first gets their size in bytes."""
+    """Check every file of a LOAD DATA, and their number; see `loadable_files`."""
     existing = client.get_partitions(table, [partition]) if table.is_partitioned else ()
     found = next(iter(existing), None)
-    files = loadable_files(table, location, client.generation, found, allow=allow)
+    files = loadable_files(table, location, client.generation, found, allow=allow, each=each)
     if len(files) > MAX_BUCKET_ID + 1:
         raise SourceUnreadableError(
             source=location,
@@ -101,12 +108,12 @@ def checked_load(
 
 def copied_here(copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
     """Copy files to staging in this process, each with its own bucket number and partition."""
-    return tuple(side_by_side(lambda copy: copy.staged(copied(copy)), copies))
+    return tuple(side_by_side(lambda copy: copy.staged(*copied(copy)), copies))
 
 
-def copied(copy: FileToCopy) -> str:
-    """Copy one file to a path unique to this attempt, and return the attempt."""
+def copied(copy: FileToCopy) -> tuple[str, int]:
+    """Copy one file to a path unique to this attempt; return the attempt, and the bytes written."""
     attempt = uuid.uuid4().hex
     uri = copy.staging.attempt_path(copy.directory, data_file(copy.number, _PLAIN), attempt)
     copy_file(copy.source, uri, copy.format)
-    return attempt
+    return attempt, copy.source.length
