@@ -9,14 +9,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
-from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionName,
+    TableInfo,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import (
     Each,
     LoadableFile,
@@ -33,9 +42,20 @@ from airflow_hiveacid.writing.publish import StagedFile
 _PLAIN: Final = TransactionalKind.INSERT_ONLY
 
 
+class Rewriting(NamedTuple):
+    """The rows of a file to write to a new file, which states how to read them."""
+
+    file: PlainFile
+    columns: tuple[Column, ...]
+    options: WriterOptions
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileToCopy:
-    """A plan to copy one file, as plain values."""
+    """A plan to copy one file, as plain values.
+
+    None for `rewriting` copies the file byte by byte.
+    """
 
     number: BucketId
     source: LoadableFile
@@ -43,6 +63,7 @@ class FileToCopy:
     staging: Staging
     directory: str
     format: FileFormat
+    rewriting: Rewriting | None = None
 
     def staged(self, attempt: str, size_bytes: int) -> StagedFile:
         """Return the copy of an attempt."""
@@ -114,6 +135,18 @@ def copied_here(copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
 def copied(copy: FileToCopy) -> tuple[str, int]:
     """Copy one file to a path unique to this attempt; return the attempt, and the bytes written."""
     attempt = uuid.uuid4().hex
+    if copy.rewriting is not None:
+        file, columns, options = copy.rewriting
+        work = PlainCompaction(
+            files=(file,),
+            columns=columns,
+            format=copy.format,
+            number=copy.number,
+            directory=copy.directory,
+            staging=copy.staging,
+            options=options,
+        )
+        return attempt, compact_plain(work, attempt).size_bytes
     uri = copy.staging.attempt_path(copy.directory, data_file(copy.number, _PLAIN), attempt)
     copy_file(copy.source, uri, copy.format)
     return attempt, copy.source.length

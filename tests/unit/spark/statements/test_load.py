@@ -1,7 +1,8 @@
-"""What tasks do for LOAD DATA: they read and copy files."""
+"""What tasks do for LOAD DATA and restores: they read and copy files."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,10 +25,11 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.reading.pieces import Packed
 from airflow_hiveacid.spark.statements import load
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.loadable import loadable_files
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.loading import FileToCopy
-from tests.unit.storage.orc_tables import COLUMNS, write_plain
+from airflow_hiveacid.writing.loading import FileToCopy, Rewriting
+from tests.unit.storage.orc_tables import COLUMNS, plain_file, write_plain
 from tests.unit.storage.plain.test_loadable import with_damaged_end
 
 TABLE = TableInfo(
@@ -73,11 +75,14 @@ def test_tasks_read_many_files_to_their_ends(spark: Any, tmp_path: Path) -> None
         find()
 
 
-def test_tasks_copy_many_files(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_tasks_copy_files_and_rewrite_others(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     for number in range(5):
         write_plain(tmp_path / f"in/f{number}", [{"id": number, "name": "a"}])
     found = loadable_files(TABLE, str(tmp_path / "in"), MetastoreGeneration.V4)
     staging = Staging(location=str(tmp_path), token="1")
+    rewriting = Rewriting(
+        plain_file(tmp_path / "in/f1", FileFormat.ORC), COLUMNS, WriterOptions(compression="none")
+    )
     copies = [
         FileToCopy(
             number=BucketId(number),
@@ -89,7 +94,9 @@ def test_tasks_copy_many_files(spark: Any, tmp_path: Path) -> None:  # noqa: ANN
         )
         for number, file in enumerate(found)
     ]
+    copies[1] = dataclasses.replace(copies[1], rewriting=rewriting)
     for number, file in enumerate(load.copied_files(spark, copies)):
         path = Path(staging.attempt_path(file.directory, f"00000{number}_0", file.attempt))
         assert (file.bucket, file.rows, file.size_bytes) == (number, 1, path.stat().st_size)
-        assert path.read_bytes() == (tmp_path / f"in/f{number}").read_bytes()
+        is_copy = path.read_bytes() == (tmp_path / f"in/f{number}").read_bytes()
+        assert is_copy is (number != 1)
