@@ -17,9 +17,10 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TableInfo
 from airflow_hiveacid.format.types import ArrayType, HiveType, MapType, StructType, parse_type
 from airflow_hiveacid.plan.statements.dml import require_column
+from airflow_hiveacid.storage.plain.write import check_values
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 from airflow_hiveacid.storage.values.column_types import arrow_type, types_from
-from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts, used_parts
+from airflow_hiveacid.storage.values.limits import used_parts
 from airflow_hiveacid.storage.values.nested import mask_of, with_parts, with_time_unit
 
 Values = Mapping[str, pa.Array]
@@ -73,8 +74,7 @@ def stored(table: TableInfo, rows: pa.Table) -> dict[str, pa.Array]:
         rows_as_struct = pa.StructArray.from_arrays(
             [values[c.name] for c in data], [c.name for c in data]
         )
-        fit = fit_rows if table.storage.format is FileFormat.ORC else fit_texts
-        fit(rows_as_struct, types_from(data, 1), table=table.ref)
+        check_values(table.storage.format, rows_as_struct, types_from(data, 1), table=table.ref)
     return values
 
 

@@ -2,7 +2,9 @@
 
 Rows of a full-ACID table are compared by row ID. A row that is live only now gets a delete event;
 one that is live only in the version is fetched from its old file, exact to the nanosecond. A
-partition that would need too many events gets a base. Files of an insert-only table are copied.
+partition that would need too many events gets a base. Files of an insert-only table are copied. A
+file that would be read in another calendar in the base is rewritten: an ORC file outside of bases
+and deltas whose old dates have no stated calendar.
 
 The partitions that differ are determined before the locks are requested, after they are granted,
 and under the snapshot itself.
@@ -32,13 +34,15 @@ from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
+from airflow_hiveacid.storage.plain.stored import are_old_values_known
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import Past, past_of
 from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.loading import FileToCopy
+from airflow_hiveacid.writing.loading import FileToCopy, Rewriting
 from airflow_hiveacid.writing.publish import StagedFile, empty_file
 
 _V = TypeVar("_V", bound=TableView)
@@ -134,9 +138,11 @@ class PlainComparison(Comparison[_V]):
         past = self.then.of_partitions(partitions)
         self.check(past)
         rows = self.rows_by_file(past)
+        files = past.plain_files
+        is_rewritten = each_in_threads(_is_ambiguous, [file for _, file in files])
         copies: list[FileToCopy] = []
         numbers = dict.fromkeys((info.name for info in partitions), 0)
-        for number, file in past.plain_files:
+        for (number, file), rewrites in zip(files, is_rewritten, strict=True):
             info = partitions[partition_at(number)]
             if not file.length:
                 continue
@@ -152,6 +158,9 @@ class PlainComparison(Comparison[_V]):
                     staging=plan.staging(info.name),
                     directory=str(plan.insert_directory),
                     format=file.format,
+                    rewriting=Rewriting(file, self.table.columns, plan.options)
+                    if rewrites
+                    else None,
                 )
             )
             numbers[info.name] += 1
@@ -164,6 +173,12 @@ class PlainComparison(Comparison[_V]):
                     " instead: INSERT OVERWRITE ... SELECT from the version",
                 )
         return self.copied(copies)
+
+
+def _is_ambiguous(file: PlainFile) -> bool:
+    """Return whether a copy in a base may be read in another calendar than the file itself."""
+    is_moved = file.format is FileFormat.ORC and file.length and not file.is_in_directory
+    return bool(is_moved) and not are_old_values_known(file.tail())
 
 
 @dataclass(slots=True, kw_only=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import itertools
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
@@ -22,10 +23,13 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read_facts
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
-from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.plain.write import check_values, rows_writer
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.values.column_types import types_from
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+
+_R = TypeVar("_R")
 
 # All timestamps of a Parquet file have the same unit. Spark's unit (microseconds) has a longer
 # range; Hive's unit (nanoseconds) is finer.
@@ -66,13 +70,39 @@ def compact_plain(work: PlainCompaction, attempt: str) -> WrittenRows:
     """Write the merged file for one attempt of a task, unless a value cannot stay unchanged."""
     for file in work.files:
         require_compactable(file)
-    *first_forms, last = _FORMS[work.format]
+    return _in_a_form(work.format, partial(_written, work, attempt))
+
+
+def compactable_form(
+    file: PlainFile,
+    columns: Sequence[Column],
+    *,
+    table: object,
+    form: TimestampForm | None = None,
+) -> TimestampForm:
+    """Read a file to its end; return the first form in which `compact_plain` can write its rows.
+
+    With `form`, try only this one. Raises the error with which the compaction would fail.
+    """
+    require_compactable(file)
+    nodes = types_from(columns, 1)
+
+    def read(form: TimestampForm) -> TimestampForm:
+        for batch in read_rows(file, columns, timestamps=form):
+            check_values(file.format, batch.to_struct_array(), nodes, table=table)
+        return form
+
+    return _in_a_form(file.format, read) if form is None else read(form)
+
+
+def _in_a_form(format_: FileFormat, act: Callable[[TimestampForm], _R]) -> _R:
+    *first_forms, last = _FORMS[format_]
     for form in first_forms:
         try:
-            return _written(work, attempt, form)
+            return act(form)
         except UnsupportedFileError:
             continue  # if the failure had a different reason, the next form also fails
-    return _written(work, attempt, last)
+    return act(last)
 
 
 def compacted_plain(work: PlainCompaction) -> CompactedFile:

@@ -2,7 +2,9 @@
 
 Files are copied byte by byte, and refused if Hive 3.1, Hive 4 and our reader would not all read the
 same rows: other column names, order or types, values in an unknown calendar, and whatever our
-reader refuses. A refused file can instead be the source of an INSERT.
+reader or writer refuses: then each read or compaction of the table would fail. Footers do not prove
+which values a file has, so it is read to its end. A refused file can instead be the source of an
+INSERT.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import parquet_footer as footer
+from airflow_hiveacid.storage.plain.compact import compactable_form
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
-from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
+from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations
 from airflow_hiveacid.storage.stores.locations import identities
@@ -46,6 +49,8 @@ _UNKNOWN_METHODS: Final = frozenset({"BROTLI", "LZO"})
 _NEW_METHODS: Final = frozenset({"LZ4", "BYTE_STREAM_SPLIT"})
 _DATE: Final = PrimitiveType("date")
 _TIMESTAMP: Final = PrimitiveType("timestamp")
+# Each check keeps batches of its file in memory.
+_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,22 +62,38 @@ class LoadableFile:
     rows: int
 
 
-def loadable_files(
+Found = tuple[str, int]
+"""The URI of a file, and its length in bytes."""
+
+Checked = tuple[int, bool]
+"""The number of rows in a file, and whether its timestamps need the unit of nanoseconds."""
+
+Each = Callable[[Callable[[Found], Checked], Sequence[Found]], Sequence[Checked]]
+"""A function that calls another one for each file, and returns its results in order."""
+
+
+def checked_here(check: Callable[[Found], Checked], files: Sequence[Found]) -> Sequence[Checked]:
+    """Check each file in this process."""
+    return side_by_side(check, files, at_once=_AT_ONCE)
+
+
+def loadable_files(  # noqa: PLR0913 - both last arguments have defaults
     table: TableInfo,
     location: str,
     generation: MetastoreGeneration,
     partition: PartitionInfo | None = None,
     *,
     allow: Callable[[int], None] = lambda _: None,
+    each: Each = checked_here,
 ) -> tuple[LoadableFile, ...]:
     """Check that all files at a location fit the table, and return the files sorted by name.
 
     `location` is a file, or a directory that contains only files; hidden files are ignored. The
     `generation` of the metastore limits the age of possible readers. `partition` is the partition
     to load into, if it exists; it may lie outside the table's location. `allow` gets the size of
-    the files in bytes before they are read, and may refuse it. Raises SourceNotFoundError if there
-    is no file, and SourceUnreadableError if the location is inside the table's or has directories,
-    or a file cannot be loaded.
+    the files in bytes before they are read, and may refuse it. `each` has the files checked. Raises
+    SourceNotFoundError if there is no file, SourceUnreadableError if the location is inside the
+    table's or has directories, or a file cannot be loaded, and CorruptFileError if it is damaged.
     """
     homes = [table.location, *([] if partition is None else [partition.location])]
     if any(_is_within(location, home) for home in homes):
@@ -83,7 +104,15 @@ def loadable_files(
     check = partial(_checked, table, generation)
     files = _source_files(location)
     allow(sum(length for _, length in files))
-    return tuple(side_by_side(check, files))
+    checked = each(check, files)
+    coarse = [file for file, (_, is_fine) in zip(files, checked, strict=True) if not is_fine]
+    if coarse and len(coarse) < len(files):
+        # A compaction may combine the files, and all timestamps of its result have one unit.
+        each(partial(check, form=TimestampForm.NANOSECONDS), coarse)
+    return tuple(
+        LoadableFile(uri=uri, length=length, rows=rows)
+        for (uri, length), (rows, _) in zip(files, checked, strict=True)
+    )
 
 
 def _is_within(location: str, home: str) -> bool:
@@ -98,7 +127,7 @@ def _is_within(location: str, home: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
-def _source_files(location: str) -> list[tuple[str, int]]:
+def _source_files(location: str) -> list[Found]:
     # The rules are the same as in Hive's LoadSemanticAnalyzer.matchFilesOrDir.
     fs, path = locations.open_location(location)
     with filesystem.storage_errors("read", location):
@@ -126,57 +155,51 @@ def _source_files(location: str) -> list[tuple[str, int]]:
 
 
 def _checked(
-    table: TableInfo, generation: MetastoreGeneration, found: tuple[str, int]
-) -> LoadableFile:
+    table: TableInfo,
+    generation: MetastoreGeneration,
+    found: Found,
+    *,
+    form: TimestampForm | None = None,
+) -> Checked:
     uri, length = found
-    problem, rows = _looked_at(table, generation, uri, length)
+    store, path = locations.locate(uri)
+    file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
+    problem, rows = _looked_at(table, generation, file)
+    if problem is None:
+        try:
+            form = compactable_form(file, table.columns, table=table.ref, form=form)
+        except (errors.UnsupportedFileError, errors.TypeMismatchError) as error:
+            beside = " beside nanoseconds in another file" if form else ""
+            problem = f"this provider could not read or compact its rows{beside} ({error})"
     if problem is not None:
         raise errors.SourceUnreadableError(
             source=uri, reason=f"it cannot be a file of {table.ref}: {problem}. {_REMEDY}"
         )
-    return LoadableFile(uri=uri, length=length, rows=rows)
+    return rows, form is TimestampForm.NANOSECONDS
 
 
 def _looked_at(
-    table: TableInfo, generation: MetastoreGeneration, uri: str, length: int
+    table: TableInfo, generation: MetastoreGeneration, file: PlainFile
 ) -> tuple[str | None, int]:
-    """Return why a file cannot be loaded (None if it can be loaded), and its number of rows."""
-    store, path = locations.locate(uri)
-    if not length:
+    """Return why a file's footer forbids to load it, or None; and its number of rows."""
+    if not file.length:
         return "it is empty", 0
-    file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)
     match file.format:
         case FileFormat.ORC:
             tail = file.tail()
-            why = _why_not_orc(tail, table.columns, generation)
-            return why or _why_unread(file, table.columns), tail.rows
+            return _why_not_orc(tail, table.columns, generation), tail.rows
         case FileFormat.PARQUET:
             facts = footer.read_facts(file)
             why = _why_not_methods(footer.methods_in(file), generation)
-            why = why or _why_not_parquet(facts, table.columns, path)
-            return why or _why_unread(file, table.columns), facts.rows
+            return why or _why_not_parquet(facts, table.columns, file.path), facts.rows
         case FileFormat.TEXT | FileFormat.AVRO | FileFormat.OTHER:
             raise errors.UnsupportedFileError(
-                path=path,
+                path=file.path,
                 reason=f"files cannot be loaded unchanged into a table stored as {table.storage};"
                 " create a flat table over the files, and INSERT from that table",
             )
         case other:
             assert_never(other)
-
-
-def _why_unread(file: PlainFile, columns: Sequence[Column]) -> str | None:
-    # After the load, each read and compaction of the table depends on our reader. The footers prove
-    # all that it needs, except for the values of timestamps. So all timestamps are read.
-    timed = [c.name for c in columns if holds(parse_type(c.type), _TIMESTAMP)]
-    try:
-        read = partial(read_rows, file, columns, timestamps=TimestampForm.PAIR)
-        next(read(), None)
-        for _ in read(data_columns=timed) if timed else ():
-            pass
-    except errors.UnsupportedFileError as error:
-        return f"this provider could not read its rows ({error})"
-    return None
 
 
 def _why_not_orc(

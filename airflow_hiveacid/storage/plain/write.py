@@ -89,6 +89,19 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
             )
 
 
+def check_values(
+    format_: FileFormat, rows: pa.StructArray, nodes: Sequence[TypeNode], *, table: object
+) -> None:
+    """Raise TypeMismatchError if a file of this format cannot store a value; see `fit_rows`."""
+    match format_:
+        case FileFormat.ORC:
+            fit_rows(rows, nodes, table=table)
+        case FileFormat.PARQUET:
+            _fit_parquet(rows, nodes, table)
+        case _:
+            fit_texts(rows, nodes, table=table)
+
+
 class PlainOrcWriter(OrcFile[int], RowsWriter):
     """A writer of ORC files with the encoders, types and statistics of full-ACID files."""
 
@@ -184,9 +197,7 @@ class ParquetWriter(StreamWriter):
         self._is_open = True
 
     def _write(self, rows: pa.StructArray) -> None:
-        fitted = fit_texts(rows, self._nodes, table=self._table)
-        for column, values in zip(self._nodes, fitted.flatten(), strict=True):
-            self._refuse_old(column, values)
+        fitted = _fit_parquet(rows, self._nodes, self._table)
         self._pending.append(self._stored(fitted))
         self._pending_bytes += self._pending[-1].nbytes
         if self._pending_bytes >= _ROW_GROUP_BYTES:
@@ -221,17 +232,21 @@ class ParquetWriter(StreamWriter):
                 value_type=f"a timestamp that this unit cannot store: {error}",
             ) from error
 
-    def _refuse_old(self, node: TypeNode, values: pa.Array) -> None:
+
+def _fit_parquet(rows: pa.StructArray, nodes: Sequence[TypeNode], table: object) -> pa.StructArray:
+    fitted = fit_texts(rows, nodes, table=table)
+    for node, values in zip(nodes, fitted.flatten(), strict=True):
         for array in filter(lambda leaf: pa.types.is_timestamp(leaf.type), leaves(values)):
             seconds, _ = seconds_and_nanos(array)
             if seconds.min(initial=0) < SWITCHOVER_SECOND:
                 raise TypeMismatchError(
-                    table=self._table,
+                    table=table,
                     column=node.name,
                     column_type=str(node.type),
                     value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Parquet",
                 )
+    return fitted
 
 
 def _ordered(field: pa.Field, below: str = "") -> Iterator[str]:

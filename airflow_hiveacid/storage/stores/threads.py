@@ -52,16 +52,20 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
         return results + list(chain.from_iterable(pool.map(of_part, parts)))
 
 
-def side_by_side(function: Callable[[_T], _R], items: Iterable[_T]) -> list[_R]:
-    """Return the function's result for each item, in order, `AT_ONCE` at a time.
+def side_by_side(
+    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int = AT_ONCE
+) -> list[_R]:
+    """Return the function's result for each item, in order, `at_once` at a time.
 
     It is for changes and slow reads. The first failed item's exception is raised; later items may
     have been processed.
     """
-    return list(results_in_order(function, items))
+    return list(results_in_order(function, items, at_once=at_once))
 
 
-def results_in_order(function: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
-    """Yield the result for each item, in order, `AT_ONCE` at a time; also those before an error."""
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+def results_in_order(
+    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int = AT_ONCE
+) -> Iterator[_R]:
+    """Yield the result for each item, in order, `at_once` at a time; also those before an error."""
+    with ThreadPoolExecutor(at_once) as pool:
         yield from pool.map(function, items)

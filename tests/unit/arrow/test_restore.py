@@ -6,13 +6,20 @@ import datetime as dt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import SparkNeededError, VersionGoneError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import (
+    READS_ORIGINALS,
+    Column,
+    Constraints,
+    FileFormat,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
@@ -23,7 +30,7 @@ from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import DAY, ROW, Lake, Row, die, made
 from tests.unit.arrow.test_statements import base_of
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
-from tests.unit.storage.orc_tables import B0, B1, event, write_acid
+from tests.unit.storage.orc_tables import B0, B1, event, with_tail, write_acid, write_plain
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
@@ -261,6 +268,52 @@ def test_a_restore_copies_the_files_of_an_insert_only_table(
             result = run_in_process(job)
         assert ids(table.refresh()) == [1, 2, 3]
         assert told(result) == {"day=2026-01-01": ("base", 2, 3, 0)}
+
+
+@pytest.mark.parametrize("version", [4, 6, None])
+def test_a_restore_keeps_old_dates_of_original_files_without_a_calendar(
+    server: FakeMetastore, clock: ManualClock, tmp_path: Path, version: int | None
+) -> None:
+    """In a base, the same bytes would be read as Hive's own: in the proleptic calendar."""
+    warehouse = Warehouse(server, clock, tmp_path)
+    warehouse.create(
+        kind=TransactionalKind.INSERT_ONLY,
+        columns=(Column(name="d", type="date"), Column(name="t", type="timestamp")),
+        parameters={READS_ORIGINALS: "true"},
+    )
+    with warehouse.connect() as lake:
+        table = lake.table(T)
+        root = tmp_path / "s"
+        row = pa.struct([("d", pa.date32()), ("t", pa.timestamp("s"))])
+        day = dt.date(1500, 3, 1)  # 1500-02-20 in the hybrid calendar
+        for name, value in (("000000_0", day), ("000001_0", dt.date(2020, 1, 1))):
+            midnight = dt.datetime.combine(value, dt.time())
+            path = write_plain(root / name, [{"d": value, "t": midnight}], row=row)
+            if version is not None:
+                with_tail(path, lambda footer, end: of_java(footer, end, version))
+        modern = (root / "000001_0").read_bytes()
+        new = pa.table({"d": pa.array([dt.date(2026, 1, 1)])})
+        table.append(new)
+        before = texts(table)
+        assert "1500-02-20" in before[0]
+        table.append(new)
+        with lake._session.job(to(1)) as job:
+            result = run_in_process(job)
+        assert texts(table.refresh()) == before
+        assert told(result)[""] == ("base", 3, 4, 0)
+        copies = {path.name: path.read_bytes() for path in root.glob("base_*/0*")}
+        assert len(copies) == 3
+        assert modern in copies.values(), "a file without old dates is copied"
+
+
+def of_java(footer: Any, postscript: Any, version: int) -> None:  # noqa: ANN401 - of protobuf
+    footer.writer, postscript.writer_version = 0, version
+
+
+def texts(table: Any) -> list[tuple[str, ...]]:  # noqa: ANN401 - a table of the library
+    found = table.scan().to_arrow()
+    columns = [found[name].cast(pa.string()).to_pylist() for name in ("d", "t")]
+    return sorted(zip(*[[str(v)[:10] for v in column] for column in columns], strict=True))
 
 
 def test_text_files_need_spark_because_they_do_not_state_their_rows(

@@ -24,9 +24,17 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
+from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.storage.plain.stored import is_stored_as
-from tests.unit.storage.orc_tables import COLUMNS, insert, write_acid, write_plain
+from tests.unit.storage.orc_tables import (
+    COLUMNS,
+    insert,
+    with_tail,
+    with_zones,
+    write_acid,
+    write_plain,
+)
 from tests.unit.storage.parquet_decimals import mark_as_decimal
 
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
@@ -319,7 +327,9 @@ def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) ->
     with pq.ParquetWriter(path, rows.schema, use_deprecated_int96_timestamps=True) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(zone)
-    with pytest.raises(errors.SourceUnreadableError, match=r"could not read its rows.*Mars/Phobos"):
+    with pytest.raises(
+        errors.SourceUnreadableError, match=r"could not read or compact its rows.*Mars"
+    ):
         found(tmp_path / "a", into)
 
 
@@ -332,6 +342,111 @@ def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
     mark_as_decimal(path, 17)
     with pytest.raises(errors.SourceUnreadableError, match="in 17 bytes"):
         found(tmp_path / "a", into)
+
+
+# ---- every row is read ---------------------------------------------------------------------------
+
+
+def numbers(count: int) -> list[dict[str, Any]]:
+    """Rows whose bytes do not compress well."""
+    return [
+        {"id": n * 7919 % 100_003, "name": f"{n * 104_729 % 1_000_003:x}"} for n in range(count)
+    ]
+
+
+def damaged(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    for position in range(at, at + 200):
+        content[position] ^= 0xFF
+    path.write_bytes(content)
+
+
+def with_damaged_end(path: Path) -> None:
+    """An ORC file of three stripes, of which the last one cannot be decoded."""
+    content = write_plain(path, *[numbers(3000)] * 3).read_bytes()
+    stripe = parse_tail("f", content, len(content)).footer.stripes[2]
+    damaged(path, stripe.offset + stripe.index_length + 2000)
+
+
+def test_a_file_that_is_damaged_after_its_first_batch_is_not_loaded(tmp_path: Path) -> None:
+    with_damaged_end(tmp_path / "a/f")
+    with pytest.raises(errors.CorruptFileError, match="its rows cannot be decoded"):
+        found(tmp_path / "a")
+    into = table(format_=FileFormat.PARQUET)
+    (tmp_path / "b").mkdir()
+    schema = pa.schema([("id", pa.int32()), ("name", pa.string())])
+    with pq.ParquetWriter(tmp_path / "b/f", schema, compression="gzip") as writer:
+        for _ in range(3):
+            writer.write_table(pa.Table.from_pylist(numbers(3000), schema))
+    assert found(tmp_path / "b", into) == [("f", 9000)]
+    chunk = pq.ParquetFile(tmp_path / "b/f").metadata.row_group(2).column(1)
+    damaged(tmp_path / "b/f", chunk.data_page_offset + 300)
+    with pytest.raises(errors.CorruptFileError):
+        found(tmp_path / "b", into)
+
+
+def test_a_time_that_no_orc_file_of_ours_can_store_is_not_loaded(tmp_path: Path) -> None:
+    """In Paris, ORC stores other seconds for the last second before 1970, so it can be read."""
+    epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
+    times = [{"t": epoch}, {"t": epoch - dt.timedelta(milliseconds=500)}]
+    path = write_plain(tmp_path / "f", times, row=pa.struct([("t", pa.timestamp("ns"))]))
+    with_zones(path, "Europe/Paris")
+    with_tail(path, state_calendar)
+    with pytest.raises(
+        errors.SourceUnreadableError, match=r"1969-12-31 23:59:59\.5.*cast the value"
+    ):
+        found(tmp_path, table({"t": "timestamp"}))
+
+
+def state_calendar(footer: Any, postscript: Any) -> None:  # noqa: ANN401 - of protobuf
+    footer.writer, footer.calendar, postscript.writer_version = 0, 2, 9
+
+
+def times_96(path: Path, *groups: list[int], **metadata: str) -> Path:
+    """A file of timestamps in nanoseconds, with a row group of each; 0 becomes 9999-12-31."""
+    schema = pa.schema([("t", pa.timestamp("ns"))])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False}
+    with pq.ParquetWriter(
+        path, schema, use_deprecated_int96_timestamps=True, store_schema=False, **options
+    ) as writer:
+        for group in groups:
+            writer.write_table(pa.table({"t": pa.array(group, pa.timestamp("ns"))}))
+        writer.add_key_value_metadata(metadata)
+    of_1970, of_9999 = (bytes(8) + day.to_bytes(4, "little") for day in (2_440_588, 5_373_484))
+    path.write_bytes(path.read_bytes().replace(of_1970, of_9999))
+    return path
+
+
+def test_times_that_one_unit_of_parquet_cannot_store_are_not_loaded(tmp_path: Path) -> None:
+    into, fine = table({"t": "timestamp"}, FileFormat.PARQUET), 1_577_836_800_000_000_001
+    times_96(tmp_path / "a/f", [fine])
+    times_96(tmp_path / "b/f", [0])
+    assert found(tmp_path / "a", into) == found(tmp_path / "b", into) == [("f", 1)]
+    times_96(tmp_path / "c/f", [fine], [0])
+    with pytest.raises(errors.SourceUnreadableError, match="64 bits of ns cannot hold"):
+        found(tmp_path / "c", into)
+    times_96(tmp_path / "d/f", [fine])
+    times_96(tmp_path / "d/g", [0])
+    with pytest.raises(errors.SourceUnreadableError, match="beside nanoseconds in another file"):
+        found(tmp_path / "d", into)
+    times_96(tmp_path / "e/f", [fine])
+    times_96(tmp_path / "e/g", [1_577_836_800_000_000_000])
+    assert found(tmp_path / "e", into) == [("f", 1), ("g", 1)]
+
+
+def test_old_times_that_our_parquet_cannot_store_are_not_loaded(tmp_path: Path) -> None:
+    """Hive 4 states their calendar, so that they can be read."""
+    old = pa.array([dt.datetime(1500, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - a wall clock
+    path, rows = tmp_path / "f", pa.table({"t": old})
+    with pq.ParquetWriter(path, rows.schema, use_deprecated_int96_timestamps=True) as writer:
+        writer.write_table(rows)
+        writer.add_key_value_metadata(
+            {"writer.time.zone": "UTC", "writer.date.proleptic": "false"}
+            | {"writer.zone.conversion.legacy": "false"}
+        )
+    with pytest.raises(errors.SourceUnreadableError, match=r"before 1582-10-15, which Hive 3\.1"):
+        found(tmp_path, table({"t": "timestamp"}, FileFormat.PARQUET))
 
 
 # ---- the copy ------------------------------------------------------------------------------------
