@@ -159,7 +159,7 @@ class _Conversion:
                 values = values.cast(pa.decimal256(_WIDEST, target.scale))
             result = values.cast(target)
             if pa.types.is_timestamp(target) and target.unit in _COARSE:
-                result.cast(with_time_unit(target, "us"))  # in which it will be read
+                result.cast(with_time_unit(target, "us"))  # a reader returns microseconds
         except pa.ArrowInvalid as error:
             raise self._mismatch(hive_type, values.type, f" ({error})") from error
         if pa.types.is_float32(target) and pa.types.is_float64(values.type):

@@ -220,7 +220,7 @@ def read_in_order(
 
     They read up to a number of bytes, so memory stays bounded even if the caller is slow, and end
     with the caller's last batch, when the caller drops the iterator, or with the process. Batches
-    without rows are left out; a thread can end at each of them, however few rows are found.
+    without rows are left out, but they also are points at which a thread can end.
     """
     if threads <= 1 or len(pieces) <= 1:
         for piece in pieces:

@@ -57,7 +57,11 @@ class AvroWriter(StreamWriter):
         self._writer.flush()
 
     def _write(self, rows: pa.StructArray) -> None:
-        whole = with_microseconds(rows, path=self._path, column="(one of them)")
+        parts = [
+            with_microseconds(values, path=self._path, column=node.name)
+            for node, values in zip(self._nodes, rows.flatten(), strict=True)
+        ]
+        whole = pa.StructArray.from_arrays(parts, [node.name for node in self._nodes])
         fitted = fit_texts(whole, self._nodes, table=self._table)
         for node, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(node, values)
