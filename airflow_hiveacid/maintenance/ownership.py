@@ -1,4 +1,4 @@
-"""The check that a table's directory is its own, before maintenance removes or replaces files.
+"""The check that a table's directory is its own, before a job writes, replaces or removes files.
 
 Two tables may have one directory: two definitions in one metastore, or the same table in a
 metastore that was restored from a dump of another one. Each then regards the other's files as
@@ -176,12 +176,27 @@ def check_owner(
 def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     """Return the noted owner; raise OtherOwnerError if it is another one that is still there.
 
-    A base would hide its rows. Unlike `check_owner`, this looks for no other table.
+    Its readers would show this table's writes as soon as its own writes with the same IDs commit.
+    Unlike `check_owner`, this looks for no other table.
     """
-    noted = noted_owner(table.location)
+    try:
+        noted = noted_owner(table.location)
+    except errors.CorruptFileError as error:
+        raise errors.CorruptFileError(
+            path=error.path,
+            reason=f"{error.reason}. It says whose directory this is. If table {table.ref} owns it,"
+            f" write the note again with `python -m airflow_hiveacid own {table.ref}`",
+        ) from error
     if noted is None:
         return None
-    _require_metastore(table, noted, client.metastore_id)
+    metastore = client.metastore_id
+    if noted.metastore != metastore:
+        raise errors.OtherOwnerError(
+            table=table.ref,
+            location=table.location,
+            why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
+            f" metastore {metastore}",
+        )
     if noted.table != table.ref and _is_there(client, noted, table.location):
         raise errors.OtherOwnerError(
             table=table.ref,
@@ -189,16 +204,6 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
             why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
         )
     return noted
-
-
-def check_metastore(client: MetastorePort, table: TableInfo) -> None:
-    """Check that no note says that a table's directory belongs to another metastore.
-
-    There, the transaction whose files a writer removes as aborted may be committed.
-    """
-    noted = noted_owner(table.location)
-    if noted is not None:
-        _require_metastore(table, noted, client.metastore_id)
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
@@ -267,16 +272,6 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     return Owner(
         metastore=client.metastore_id, table=table.ref, table_id=table.table_id, is_checked=True
     )
-
-
-def _require_metastore(table: TableInfo, noted: Owner, metastore: str) -> None:
-    if noted.metastore != metastore:
-        raise errors.OtherOwnerError(
-            table=table.ref,
-            location=table.location,
-            why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
-            f" metastore {metastore}",
-        )
 
 
 def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:

@@ -31,6 +31,7 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.job import StreamSpec
+from airflow_hiveacid.maintenance.ownership import check_note
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.spark.acid import Task
@@ -160,7 +161,8 @@ def stream(  # noqa: PLR0913 - each is a separate choice
     found = stream_tables(tables, mode, keys)
     _check_declared(job.job_of(StreamSpec), found, own)
     with typed_failures():
-        changes_of(job, found, job.spark.createDataFrame([], rows.schema), own)
+        for change in changes_of(job, found, job.spark.createDataFrame([], rows.schema), own):
+            check_note(job.client, change.table)
 
     def write(batch: JobContext, frame: DataFrame) -> JobResult:
         changes = changes_of(batch, found, frame, own)

@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.maintenance.ownership import check_metastore
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import give_up_all
@@ -34,7 +33,6 @@ def remove_abandoned(
     """Remove the directories of these aborted attempts of a job, and their ledger entries."""
     if not abandoned:
         return
-    check_metastore(client, table)
     locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)

@@ -108,10 +108,12 @@ class TableWrite:
         return token
 
     def check_table(self) -> None:
-        """Check that the table is unchanged, and that a base would hide only its own rows."""
+        """Check that the table has not changed since the statements were checked."""
         check_table(self._client, self.table)
-        if DataOperation.OVERWRITE in self._access.operations:
-            check_note(self._client, self.table)
+
+    def check_owner(self) -> None:
+        """Check that the table's directory has no note of another owner."""
+        check_note(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 

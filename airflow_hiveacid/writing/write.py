@@ -109,9 +109,10 @@ class Write:
         return tuple(d for table in self._tables.values() for d in table.directories)
 
     def check_tables(self) -> None:
-        """Check that no table has changed since the statements were checked."""
+        """Check that no table has changed since the statements were checked, nor another owner."""
         for table in self._tables.values():
             table.check_table()
+            table.check_owner()
 
     def earlier_run(self) -> LedgerEntry | None:
         """Return the earlier run that makes this run unnecessary; None if this run is needed.

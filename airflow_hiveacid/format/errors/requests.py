@@ -298,9 +298,10 @@ class OtherOwnerError(TableError):
             )
         super().__init__(
             table=table,
-            detail=f"its directory {location} is not its own: {why}. Nothing was removed, because"
-            " the files may be live in the other table. Maintain the directory only from the table"
-            f" that owns it, and give the other table its own copy of the files. {remedy}. See"
+            detail=f"its directory {location} is not its own: {why}. Nothing was changed, because"
+            " the files may be live in the other table. Write and maintain the directory only from"
+            " the table that owns it, and give the other table its own copy of the files."
+            f" {remedy}. See"
             " docs/how-to/restore-or-clone-a-metastore.md",
         )
 

@@ -11,7 +11,12 @@ import pytest
 
 from airflow_hiveacid.arrow.job import run_statements
 from airflow_hiveacid.arrow.statements import planned
-from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TaskKilledError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    FencedError,
+    OtherOwnerError,
+    TaskKilledError,
+)
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -171,6 +176,21 @@ def test_another_checkpoint_is_another_stream(
     sink(server, clock)(Frame(1), 0)
     sink(server, clock, "q-2")(Frame(2), 0)
     assert ids(table, server, clock) == [1, 2]
+
+
+def test_a_stream_of_a_cloned_metastore_does_not_start_and_writes_no_batch(
+    table: TableInfo, server: FakeMetastore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink(server, clock)(Frame(1), 0)
+    server.metastore_id = "clone"
+    with pytest.raises(OtherOwnerError):
+        sink(server, clock, "q-2")(Frame(2), 0)
+    job = context(server, clock)
+    monkeypatch.setattr(job.spark, "createDataFrame", lambda *_: None, raising=False)
+    monkeypatch.setattr(streams, "changes_of", lambda *_: [SimpleNamespace(table=table)])
+    rows: Any = SimpleNamespace(schema=None)  # it has no query to start
+    with pytest.raises(OtherOwnerError):
+        streams.stream(rows, "default.t", Task(job, RestartState()), checkpoint=CHECKPOINT)
 
 
 def test_an_empty_batch_opens_no_transaction(

@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
@@ -40,6 +41,7 @@ from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import abandoned, publish
 from airflow_hiveacid.writing.job import WritingJob
@@ -354,7 +356,7 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     job: Job, table: TableInfo
 ) -> None:
     job.run()
-    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.json"):
+    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.*.json"):
         entry.write_text(entry.read_text()[:40])
     with pytest.raises(errors.EarlierRunUnknownError, match="_hiveacid directory is damaged"):
         replace(job, attempt=SECOND).run()
@@ -528,18 +530,33 @@ def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_origina
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
 
 
-def test_a_clone_of_the_metastore_replaces_no_rows_of_the_original(
-    job: Job, table: TableInfo, server: FakeMetastore
+@pytest.mark.parametrize("operation", [INSERT, UPDATE, DELETE, OVERWRITE])
+def test_a_clone_of_the_metastore_writes_nothing_into_the_directory_of_the_original(
+    job: Job, table: TableInfo, server: FakeMetastore, operation: DataOperation
 ) -> None:
     replace(job, key="before").run()  # notes the owner
     before = directories(table)
     original, server.metastore_id = server.metastore_id, "clone"
-    overwrite = replace(job, operation=OVERWRITE)
-    with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
-        overwrite.run()
+    change = replace(job, operation=operation)
+    with (
+        pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"),
+        writing(job.client, change.order()),
+    ):
+        pytest.fail("files could be staged")
     assert directories(table) == before
     server.metastore_id = original
-    assert overwrite.run().state is WriteState.COMMITTED
+    assert change.run().state is WriteState.COMMITTED
+
+
+def test_a_damaged_note_of_the_owner_stops_writes_until_it_is_written_again(
+    job: Job, table: TableInfo
+) -> None:
+    job.run()
+    (place(table) / HIDDEN_DIRECTORY / OWNER_FILE).write_text("{")
+    with pytest.raises(errors.CorruptFileError, match=f"airflow_hiveacid own {table.ref}"):
+        replace(job, key="another").run()
+    take_ownership(job.client, table)
+    assert replace(job, key="another").run().state is WriteState.COMMITTED
 
 
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(

@@ -237,7 +237,8 @@ def test_an_entry_of_a_program_that_may_write_to_one_table_does_not_skip_the_job
 
 def test_a_job_is_done_if_one_of_its_entries_was_damaged(both: Both) -> None:
     both.run()
-    for entry in (Path(both.tables[0].location.removeprefix("file:")) / HIDDEN_DIRECTORY).iterdir():
+    hidden = Path(both.tables[0].location.removeprefix("file:")) / HIDDEN_DIRECTORY
+    for entry in hidden.glob("*.*.json"):
         entry.write_text("{")
     assert replace(both, attempt=AttemptId(2, "2" * 12)).run().state is WriteState.ABORTED
 

@@ -23,6 +23,7 @@ from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRe
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
+from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
@@ -142,6 +143,19 @@ def world(client: FakeClient, tmp_path: Path) -> World:
 
 
 OLD = ["r0", "r1", "r2"]
+
+
+def test_a_clone_of_the_metastore_converts_nothing_in_the_directory_of_the_original(
+    world: World,
+) -> None:
+    take_ownership(world.client, world.client.get_table(REF))
+    original, world.client.server.metastore_id = world.client.metastore_id, "clone"
+    for to in (FULL, ONLY):
+        with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
+            world.convert(to)
+    world.client.server.metastore_id = original
+    world.convert(ONLY)
+    assert (world.kind, world.rows) == (ONLY.value, OLD)
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])

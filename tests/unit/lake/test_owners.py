@@ -1,0 +1,128 @@
+"""Two metastores, or two tables, with one directory: only its owner writes into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from airflow_hiveacid.arrow.job import run_in_process
+from airflow_hiveacid.format.errors import OtherOwnerError
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
+from airflow_hiveacid.metastore.catalog import NewTable
+from tests.contract.fake_client import FakeClient
+from tests.unit.arrow.lake import COLUMNS
+from tests.unit.arrow.test_load import put
+from tests.unit.lake.lakes import T, Warehouse, ids, rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.lake.connection import Lake
+
+FULL, ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
+FIRST: Final = VersionSpec.of(1, None, None).text()
+
+
+def _run(job: Job) -> Callable[[Lake], object]:
+    def run(lake: Lake) -> None:
+        lake.table(T).close()
+        with lake._session.job(job) as own:
+            run_in_process(own)
+
+    return run
+
+
+def _transaction(lake: Lake) -> None:
+    with lake.transaction() as transaction:
+        transaction.table(T).append(rows(9))
+
+
+WRITES: Final[dict[str, Callable[[Lake], object]]] = {
+    "append": lambda lake: lake.table(T).append(rows(9)),
+    "overwrite": lambda lake: lake.table(T).overwrite(rows(9)),
+    "restore": _run(RestoreSpec(target=T, version=FIRST)),
+    "transaction": _transaction,
+    "stream": lambda lake: lake.stream_writer(T, stream="x").write(rows(9), 1),
+}
+CHANGES: Final[dict[str, Callable[[Lake], object]]] = {
+    "truncate": _run(TruncateSpec(target=T)),
+    "update": _run(UpdateSpec(target=T, set={"name": "'new'"}, where="id = 1")),
+    "delete": lambda lake: lake.table(T).delete("id = 1"),
+    "upsert": lambda lake: lake.table(T).upsert(rows(1, 9, name="new"), keys="id"),
+}
+
+
+def stored(root: Path) -> dict[Path, bytes]:
+    """The files below a directory."""
+    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "write"),
+    [
+        *((kind, write) for kind in (FULL, ONLY) for write in (*WRITES, "load")),
+        *((FULL, change) for change in CHANGES),
+    ],
+)
+def test_a_clone_of_the_metastore_changes_no_file_of_the_original(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind, write: str
+) -> None:
+    warehouse.create(kind=kind)
+    for number in range(3):
+        lake.table(T).append(rows(number))
+    load = _run(LoadSpec(target=T, location=put(warehouse.root, a=[9]).location))
+    work = {**WRITES, **CHANGES, "load": load}[write]
+    before = stored(warehouse.root)
+    original, warehouse.server.metastore_id = warehouse.server.metastore_id, "clone"
+    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+        work(lake)
+    assert stored(warehouse.root) == before
+    warehouse.server.metastore_id = original
+    assert ids(lake.table(T)) == [0, 1, 2]
+    work(lake)
+    assert stored(warehouse.root) != before
+
+
+def test_a_second_table_on_the_directory_of_another_writes_nothing_into_it(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    lake.table(T).append(rows(1))
+    twin = TableRef("default", "twin")
+    client = FakeClient(warehouse.server)
+    new = NewTable(ref=twin, location=f"file:{warehouse.root}/s", columns=COLUMNS)
+    client.create_table(new)
+    with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
+        lake.table(str(twin)).append(rows(9))
+    client.drop_table(TableRef.parse(T), delete_data=False)
+    lake.table(str(twin)).append(rows(9))
+    assert ids(lake.table(str(twin))) == [9]
+
+
+def test_a_stream_ends_when_another_metastore_takes_the_directory(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create()
+    writer = lake.stream_writer(T, stream="x")
+    writer.write(rows(1), 1)
+    warehouse.server.metastore_id = "clone"  # as if the note had another one
+    before = stored(warehouse.root)
+    with pytest.raises(OtherOwnerError):
+        writer.write(rows(2), 2)
+    assert stored(warehouse.root) == before
+
+
+def test_a_table_without_a_note_is_written_and_gets_one(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create()
+    lake.table(T).append(rows(1))
+    note = warehouse.root / "s/_hiveacid/_owner.json"
+    note.unlink()
+    lake.table(T).append(rows(2))
+    assert note.exists()
+    assert ids(lake.table(T)) == [1, 2]
