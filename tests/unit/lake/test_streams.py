@@ -144,6 +144,17 @@ def test_offsets_that_are_equal_only_in_python_are_of_two_batches(
     assert ids(lake.table(T)) == [1, 2]
 
 
+@pytest.mark.parametrize("offsets", [{1: 2, "1": 3}, [{"p": {True: 1, "true": 1}}]])
+def test_offsets_with_keys_that_are_equal_as_json_are_refused(
+    warehouse: Warehouse, lake: Lake, offsets: object
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    with pytest.raises(ConfigurationError, match=r"are ambiguous: .* keys '(1|true)'; give"):
+        one.write(rows(1), offsets)  # type: ignore[arg-type]  # unfit on purpose
+    assert (one.offsets, ids(lake.table(T))) == (None, [])
+
+
 def test_a_batch_is_not_repeated_with_a_reader_that_was_read(
     warehouse: Warehouse, lake: Lake, server: Mortal
 ) -> None:
