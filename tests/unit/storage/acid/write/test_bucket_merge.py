@@ -15,6 +15,7 @@ from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
@@ -26,6 +27,7 @@ from tests.unit.storage.orc_tables import (
     ids,
     insert,
     tombstone,
+    with_tail,
     write_acid,
 )
 
@@ -164,3 +166,12 @@ def test_a_value_that_cannot_be_written_again_is_refused_by_the_name_of_its_tabl
     )
     with pytest.raises(TypeMismatchError, match=r"^table default\.t: column 'at' is timestamp"):
         compact(tmp_path, [Column(name="at", type="timestamp")], ids(9), major=True)
+
+
+@pytest.mark.parametrize("major", [False, True])
+def test_a_row_of_a_bucket_that_statistics_deny_is_not_lost(tmp_path: Path, *, major: bool) -> None:
+    path = write_acid(tmp_path / MIXED, [insert(1, 0, 1), insert(1, 0, 2, bucket=B1)])
+    bucket = IDENTITY_COLUMN_IDS[1]
+    with_tail(path, lambda footer, _: setattr(footer.statistics[bucket].integers, "maximum", B0))
+    with pytest.raises(UnsupportedFileError, match="other buckets than its statistics say"):
+        compact(tmp_path, COLUMNS, ids(9), major=major)
