@@ -19,7 +19,7 @@ from airflow_hiveacid.format.types import ArrayType, HiveType, MapType, StructTy
 from airflow_hiveacid.plan.statements.dml import require_column
 from airflow_hiveacid.storage.plain.write import check_values
 from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
-from airflow_hiveacid.storage.values.column_types import arrow_type, types_from
+from airflow_hiveacid.storage.values.column_types import arrow_type, hive_name, types_from
 from airflow_hiveacid.storage.values.limits import used_parts
 from airflow_hiveacid.storage.values.nested import mask_of, with_parts, with_time_unit
 
@@ -151,21 +151,21 @@ class _Conversion:
         return with_parts(values, [keys, items], pa.map_(keys.type, items.type))
 
     def _plain(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
-        target = self._written_type(values.type, arrow_type(hive_type))
-        if not _may_hold(values.type, target):
-            raise self._mismatch(hive_type, values.type)
+        found, target = values.type, self._written_type(values.type, arrow_type(hive_type))
+        if not _may_hold(found, target):
+            raise self._mismatch(hive_type, found)
         try:
-            if pa.types.is_decimal(target) and pa.types.is_integer(values.type):
+            if pa.types.is_decimal(target) and pa.types.is_integer(found):
                 values = values.cast(pa.decimal256(_WIDEST, target.scale))
             result = values.cast(target)
             if pa.types.is_timestamp(target) and target.unit in _COARSE:
                 result.cast(with_time_unit(target, "us"))  # a reader returns microseconds
         except pa.ArrowInvalid as error:
-            raise self._mismatch(hive_type, values.type, f" ({error})") from error
-        if pa.types.is_float32(target) and pa.types.is_float64(values.type):
-            is_equal = pc.equal(result.cast(values.type), values)
+            raise self._mismatch(hive_type, found, f" ({error})") from error
+        if pa.types.is_float32(target) and pa.types.is_float64(found):
+            is_equal = pc.equal(result.cast(found), values)
             if not pc.all(pc.or_(is_equal, pc.is_nan(values)), min_count=0).as_py():
-                raise self._mismatch(hive_type, values.type, " (a float would round its values)")
+                raise self._mismatch(hive_type, found, " (a float would round its values)")
         return result
 
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:
@@ -179,7 +179,7 @@ class _Conversion:
             table=self._table.ref,
             column=self._column,
             column_type=str(hive_type),
-            value_type=f"{found}{why}",
+            value_type=f"{hive_name(found)}{why}",
         )
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.arrow.columns import rows_that_meet
 from airflow_hiveacid.arrow.search import partition_constants, stripes_where
-from airflow_hiveacid.format.errors import UnknownColumnError
+from airflow_hiveacid.format.errors import SparkNeededError, UnknownColumnError
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, reduced
@@ -93,17 +93,16 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
 
 
 def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
-    """Return the plan of a scan; raise SparkNeededError for an ambiguous partition value."""
+    """Return the plan of a scan; SparkNeededError for a partition value only Spark reads."""
     table = view.table
     used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
-    types = {field.name: field.type for field in schema_of(table)}
     values: dict[int, Mapping[str, pa.Scalar]] = {}
     rests: dict[int, Condition | None] = {}
     for position, info in enumerate(view.partitions):
         known = partition_constants(table, info.name, used)
         rest = True if condition is None else reduced(condition, known)
         if not isinstance(rest, bool) or rest:
-            values[position] = _values(table, info, types)
+            values[position] = _values(table, info, schema)
             rests[position] = None if isinstance(rest, bool) else rest
     works: Iterator[tuple[int, arrow_scan.ScanPiece | arrow_scan.PlainPiece]] = (
         _acid_works(view, schema, rests)
@@ -188,15 +187,19 @@ def _position(table: TableInfo) -> str:
     return free_name("position", table.column_names)
 
 
-def _values(
-    table: TableInfo, info: PartitionInfo, types: Mapping[str, pa.DataType]
-) -> dict[str, pa.Scalar]:
-    names = [column.name for column in table.partition_columns]
+def _values(table: TableInfo, info: PartitionInfo, schema: pa.Schema) -> dict[str, pa.Scalar]:
     texts = partition_texts(table.partition_columns, info.name)
-    return {
-        name: pa.array([text], pa.string()).cast(types[name])[0]
-        for name, text in zip(names, texts, strict=True)
-    }
+    values = {}
+    for column, text in zip(table.partition_columns, texts, strict=True):
+        if column.name in schema.names:
+            try:
+                found = pa.array([text], pa.string()).cast(schema.field(column.name).type)
+            except pa.ArrowException as error:  # a time whose zone is a name, or the reader's
+                raise SparkNeededError(
+                    reason=f"partition column {column.name} is of type {column.type}"
+                ) from error
+            values[column.name] = found[0]
+    return values
 
 
 def _cast(column: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -179,8 +179,8 @@ class TableOrPartition:
     @property
     def name(self) -> str:
         """The name of the table and partition in messages."""
-        partition = "" if self.partition is None else self.partition.name
-        return f"{self.table.ref} {partition}".rstrip()
+        partition = "" if self.partition is None else str(self.partition.name)
+        return f"{self.table.ref} {partition}" if partition else str(self.table.ref)
 
     def is_dropped(self, client: MetastorePort) -> bool:
         """Return whether the table or partition no longer exists; False if that is unknown."""

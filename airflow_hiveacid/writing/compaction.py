@@ -311,6 +311,7 @@ class Compactor:
             return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
         works = [
             BucketCompaction(
+                table=self.facts.table.ref,
                 columns=self.facts.table.columns,
                 bucket_id=bucket.bucket_id,
                 inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
@@ -346,6 +347,7 @@ class Compactor:
         )
         works = [
             PlainCompaction(
+                table=table.ref,
                 files=together,
                 columns=table.columns,
                 format=storage.format,

@@ -165,7 +165,7 @@ def empty_file(
     is_delete = is_delete_directory(directory)
     written: WrittenFile | WrittenRows
     if table.kind is TransactionalKind.INSERT_ONLY:
-        with rows_writer(table.storage.format, fs, path, table.columns, options) as rows:
+        with rows_writer(table.storage.format, fs, path, table.columns, options, table.ref) as rows:
             written = rows.close()
     else:
         with AcidFileWriter(fs, path, table.columns, options, is_delete=is_delete) as writer:

@@ -77,8 +77,19 @@ def checked_offsets(offsets: JsonValue) -> JsonValue:
             "offsets say where the source continues, so they must not be None, nor exceed"
             f" {_LONGEST} characters as JSON"
         )
-    read: JsonValue = json.loads(text)
+    read: JsonValue = json.loads(text, object_pairs_hook=_distinct)
     return read
+
+
+def _distinct(pairs: Sequence[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    """Return a dict of JSON, or refuse one in which keys of Python, such as 1 and "1", are one."""
+    again = [key for key, count in Counter(key for key, _ in pairs).items() if count > 1]
+    if again:
+        raise ConfigurationError(
+            f"offsets are ambiguous: as JSON, a dict in them has several keys {again[0]!r}; give"
+            " each its own text"
+        )
+    return dict(pairs)
 
 
 def is_same(one: JsonValue, other: JsonValue) -> bool:

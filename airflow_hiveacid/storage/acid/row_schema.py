@@ -19,7 +19,13 @@ from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import TypeKind
-from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type, row_type, types_from
+from airflow_hiveacid.storage.values.column_types import (
+    TypeNode,
+    arrow_type,
+    hive_name,
+    row_type,
+    types_from,
+)
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 
 OPERATION: Final = "operation"
@@ -110,7 +116,7 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
             table=table,
             column=ROW,
             column_type=f"struct<{','.join(names)}>",
-            value_type=str(actual),
+            value_type=hive_name(actual),
         )
     for column, field in zip(columns, actual, strict=True):
         if not _fits(arrow_type(parse_type(column.type)), field.type):
@@ -118,7 +124,7 @@ def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType
                 table=table,
                 column=column.name,
                 column_type=column.type,
-                value_type=str(field.type),
+                value_type=hive_name(field.type),
             )
 
 

@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.state.small_files import combined
-from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -45,6 +45,7 @@ _FORMS: Final = {
 class PlainCompaction:
     """One file to write, as a plain value; `number` is the file's number in its directory."""
 
+    table: TableRef
     files: tuple[PlainFile, ...]
     columns: tuple[Column, ...]
     format: FileFormat
@@ -134,7 +135,7 @@ def _written(work: PlainCompaction, attempt: str, form: TimestampForm) -> Writte
     fs, path = open_location(work.staging.attempt_path(work.directory, name, attempt))
     text = work.files[0].text  # all files belong to one partition
     with rows_writer(
-        work.format, fs, path, work.columns, work.options, timestamps=form, text=text
+        work.format, fs, path, work.columns, work.options, work.table, timestamps=form, text=text
     ) as writer:
         for file in work.files:
             for batch in read_rows(file, work.columns, timestamps=form):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, ParquetFacts, TimestampStorage
-from airflow_hiveacid.storage.values.column_types import PRIMITIVES, arrow_type, holds, types_in
+from airflow_hiveacid.storage.values.column_types import arrow_type, hive_name, holds, types_in
 
 _TIMESTAMP: Final = hive.PrimitiveType("timestamp")
 _WIDER: Final = {
@@ -23,7 +23,6 @@ _WIDER: Final = {
 
 # Impala and old versions of Spark mark no texts as UTF8; Hive reads bytes (ESTRING_CONVERTER).
 _TEXTS: Final = (pa.string(), pa.binary())
-_NAMES: Final = {arrow: name for name, arrow in PRIMITIVES.items()}
 
 
 class FieldPositions:
@@ -56,21 +55,7 @@ def why_not(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> s
             "has timestamps that Hive's versions show as different times, because the file does"
             f" not state the writer's time zone, or states {OLD_RULES}=true"
         )
-    return f"is stored as {_hive_text(found)}, which cannot be read as {wanted}"
-
-
-def _hive_text(found: pa.DataType) -> str:
-    if pa.types.is_struct(found):
-        return f"struct<{','.join(f'{f.name}:{_hive_text(f.type)}' for f in found)}>"
-    if pa.types.is_map(found):
-        return f"map<{_hive_text(found.key_type)},{_hive_text(found.item_type)}>"
-    if pa.types.is_list(found):
-        return f"array<{_hive_text(found.value_type)}>"
-    if pa.types.is_decimal(found):
-        return f"decimal({found.precision},{found.scale})"
-    if pa.types.is_timestamp(found):
-        return "timestamp" if found.tz is None else "timestamp (as instants in UTC)"
-    return _NAMES.get(found, f"a type that Hive does not have ({found})")
+    return f"is stored as {hive_name(found)}, which cannot be read as {wanted}"
 
 
 def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:

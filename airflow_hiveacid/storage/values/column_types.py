@@ -51,6 +51,12 @@ PRIMITIVES: Final[Mapping[str, pa.DataType]] = {
 }
 """The Arrow type of each primitive Hive type, by the type's name in Hive."""
 
+_NAMES: Final[Mapping[pa.DataType, str]] = {
+    **{arrow: name for name, arrow in PRIMITIVES.items()},
+    **dict.fromkeys((pa.large_string(), pa.string_view()), "string"),
+    **dict.fromkeys((pa.large_binary(), pa.binary_view()), "binary"),
+}
+
 
 def arrow_type(hive_type: hive.HiveType) -> pa.DataType:
     """Return the Arrow type of a Hive type; timestamps are in nanoseconds, texts of any length."""
@@ -72,6 +78,27 @@ def arrow_type(hive_type: hive.HiveType) -> pa.DataType:
                 table="of these columns",
                 detail=f"type {hive_type} cannot be read or written; split it: one column per type",
             )
+
+
+def hive_name(found: pa.DataType) -> str:
+    """Return the name of an Arrow type in Hive, for messages.
+
+    Example:
+        >>> hive_name(pa.list_(pa.decimal128(4, 2))), hive_name(pa.uint64())
+        ('array<decimal(4,2)>', 'a type that Hive does not have (uint64)')
+    """
+    is_ = pa.types
+    if is_.is_struct(found):
+        return f"struct<{','.join(f'{f.name}:{hive_name(f.type)}' for f in found)}>"
+    if is_.is_map(found):
+        return f"map<{hive_name(found.key_type)},{hive_name(found.item_type)}>"
+    if is_.is_list(found) or is_.is_large_list(found) or is_.is_fixed_size_list(found):
+        return f"array<{hive_name(found.value_type)}>"
+    if is_.is_decimal(found):
+        return f"decimal({found.precision},{found.scale})"
+    if is_.is_timestamp(found):
+        return "timestamp" if found.tz is None else hive.TIMESTAMP_LOCAL
+    return _NAMES.get(found, f"a type that Hive does not have ({found})")
 
 
 def row_type(columns: Sequence[Column]) -> pa.StructType:

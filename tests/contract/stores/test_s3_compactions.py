@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format import errors, names, snapshot
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, TxnId, WriteId
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import Column, PartitionName
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
@@ -135,6 +135,7 @@ def test_one_task_joins_the_parts_that_other_tasks_wrote(s3: MotoS3, table: str)
     (bucket,) = bucket_files(resolve(list_table(table), ids(3), None))
     base, staging = names.BaseName(write_id=WriteId(3)), Staging(location=table, token="t")
     work = BucketCompaction(
+        table=TableRef("default", "t"),
         columns=columns,
         bucket_id=BucketId(0),
         inserts=bucket.inserts,

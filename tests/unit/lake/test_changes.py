@@ -334,7 +334,7 @@ def test_a_value_of_a_row_forges_no_line_of_an_error(warehouse: Warehouse, lake:
     twice = pa.table({"name": [value, value]})
     with pytest.raises(SourceKeyError, match=f"such as name={shown}"):
         lake.table(T).upsert(twice, keys=["name"])
-    with pytest.raises(TypeMismatchError, match=f"struct<{shown}: int64>"):
+    with pytest.raises(TypeMismatchError, match=f"struct<{shown}:bigint>"):
         lake.table(T).append(pa.table({"name": [{value: 1}]}))
 
 
@@ -397,7 +397,7 @@ def test_keys_and_partitions_that_engines_read_differently_need_spark(
         table.delete(keys=pa.table({"d": [dt.date(1500, 1, 1)]}))
     with pytest.raises(SparkNeededError, match=r"needs an escape\. Use simpler terms"):
         table.append(pa.table({"p": ["a/b"]}))
-    with pytest.raises(TypeMismatchError, match="'p' is string, but the value is int64"):
+    with pytest.raises(TypeMismatchError, match="'p' is string, but the value is bigint"):
         lake.table(T).overwrite(pa.table({"p": [1]}))
 
 

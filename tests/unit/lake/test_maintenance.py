@@ -6,8 +6,12 @@ import datetime as dt
 
 import pytest
 
-from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
-from airflow_hiveacid.format.table import FileFormat, TransactionalKind
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    PartitionsFailedError,
+    SparkNeededError,
+)
+from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus
 from airflow_hiveacid.lake.connection import Lake
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
@@ -78,6 +82,28 @@ def test_one_partition_is_compacted(warehouse: Warehouse, lake: Lake) -> None:
         "day=2026-01-01": 0,
         "day=2026-02-01": 3,
     }
+
+
+def test_the_blanks_of_a_partition_value_are_part_of_its_name(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create(partition_columns=(Column(name="p", type="string"),))
+    table = lake.table(T)
+    for number in range(3):
+        table.append(rows(number, number + 10, number + 20, p=["a", "a ", " a"]))
+    for name in ("p=a ", "p= a", "p=a"):
+        assert table.compact("major", partition=name).partitions == (name,)
+
+
+def test_each_failed_partition_is_named_with_its_blanks(warehouse: Warehouse, lake: Lake) -> None:
+    warehouse.create(partition_columns=(Column(name="p", type="string"),))
+    table = lake.table(T)
+    for number in range(2):
+        table.append(rows(number, number + 10, p=["a", "a "]))
+    for path in warehouse.root.rglob("bucket_*"):
+        path.write_bytes(b"no ORC file")
+    with pytest.raises(PartitionsFailedError, match=r"\n  p=a: .*\n  p=a : "):
+        table.compact("major")
 
 
 def test_a_compaction_that_is_too_large_for_this_process_changes_nothing(

@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import (
     ExpressionError,
     NotTransactionalError,
     SnapshotClosedError,
+    SparkNeededError,
     TableChangedError,
     TableNotFoundError,
     UnknownColumnError,
@@ -30,6 +31,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.metastore.port import TxnState
+from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.unit.arrow.lake import COLUMNS, ROW
@@ -78,6 +80,24 @@ def test_a_scan_reads_only_the_partitions_of_its_condition(
     for path in (warehouse.root / "s").rglob("day=2026-01-01/*/bucket*"):
         path.write_bytes(b"no ORC file")
     assert ids(table.refresh(), "day >= DATE '2026-01-02'") == [2]
+
+
+def test_a_partition_value_whose_time_zone_only_readers_know_is_refused_if_it_is_asked_for(
+    warehouse: Warehouse, lake: Lake, client: FakeClient
+) -> None:
+    warehouse.create(
+        partition_columns=(Column(name="at", type="timestamp with local time zone"), *DAY)
+    )
+    found = client.get_table(TableRef.parse(T))
+    name = found.partition_name(["2026-01-01 00:00:00", "2026-01-01"])
+    client.add_partitions(found, [name])
+    (warehouse.root / "s" / str(name)).mkdir(parents=True)
+    table = lake.table(T)
+    with pytest.raises(
+        SparkNeededError, match=r"default\.s: .* at is of type timestamp with local"
+    ):
+        table.scan().to_arrow()
+    assert table.scan(["id", "day"]).to_arrow().num_rows == 0
 
 
 @pytest.mark.parametrize("where", ["id = 2500", "day = DATE '1976-11-05'"])

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.statements import StreamTable
 from airflow_hiveacid.lake.connection import Lake
@@ -153,6 +153,17 @@ def test_a_number_that_a_source_returns_in_another_form_is_the_same_position(
     assert writer(lake).write(rows(1), {"p": [5.0, 10**16], "q": 0.5}).was_done_before
     assert not writer(lake).write(rows(2), {"p": [5, 1e16], "q": 0.25}).was_done_before
     assert ids(lake.table(T)) == [1, 2]
+
+
+@pytest.mark.parametrize("offsets", [{1: 2, "1": 3}, [{"p": {True: 1, "true": 1}}]])
+def test_offsets_with_keys_that_are_equal_as_json_are_refused(
+    warehouse: Warehouse, lake: Lake, offsets: object
+) -> None:
+    warehouse.create()
+    one = writer(lake)
+    with pytest.raises(ConfigurationError, match=r"are ambiguous: .* keys '(1|true)'; give"):
+        one.write(rows(1), offsets)  # type: ignore[arg-type]  # unfit on purpose
+    assert (one.offsets, ids(lake.table(T))) == (None, [])
 
 
 def test_a_batch_is_not_repeated_with_a_reader_that_was_read(
@@ -576,15 +587,18 @@ def test_the_loop_of_the_documentation_continues_after_its_last_file(
     module: dict[str, Any] = {}
     exec(compile(text, page, "exec"), module)  # noqa: S102 - our own page
     module["LANDING"], module["time"] = tmp_path, clock
-    warehouse.create()
+    warehouse.create(columns=(Column(name="id", type="bigint"), Column(name="page", type="string")))
     reports: list[StreamReport] = []
+    pages = {1: "start", 2: "2026-01-31"}  # Arrow would infer that the second is a time
     for number, limit_s in ((1, 90.0), (2, 30.0)):
-        (tmp_path / f"{number}.json").write_text(f'{{"id": {number}}}\n{{"id": {10 * number}}}\n')
+        lines = ({"id": number, "page": pages[number]}, {"id": 10 * number})
+        (tmp_path / f"{number}.json").write_text("\n".join(map(json.dumps, lines)))
         stream = writer(lake)
         result = stream.run(module["batches"], run_for_s=limit_s, on_report=reports.append)
         assert (result.status, result.rows.inserted) == (JobStatus.COMMITTED, 2)
         assert result.details == {"batches": 1, "offsets": f"{number}.json"}
-    assert ids(lake.table(T)) == [1, 2, 10, 20]
+    stored = lake.table(T).scan().to_arrow().sort_by("id").to_pydict()
+    assert stored == {"id": [1, 2, 10, 20], "page": ["start", "2026-01-31", None, None]}
     assert [report.batches for report in reports] == [1, 0, 1]
 
 

@@ -9,7 +9,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.read.buckets import buckets_by_rows
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
@@ -41,6 +41,7 @@ def compact(
     staging = Staging(location=str(root), token=f"{outputs}".encode().hex()[-40:])
     for bucket in buckets_by_rows(state, compactor) if outputs else ():
         work = BucketCompaction(
+            table=TableRef("default", "t"),
             columns=tuple(columns),
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts if major else bucket.delta_inserts,

@@ -272,9 +272,11 @@ def query(spark: SparkSession, text: str, terms: parsed_sql.TextTerms) -> DataFr
     """
     jvm = jvm_of(spark)
     frame = DataFrame(dataset_of(spark, parsed_sql.parsed_query(spark, jvm, text, terms)), spark)
-    current_time.check(jvm, _analysed(frame), [text], terms.values())
+    plan = _analysed(frame)
+    current_time.check_calls(jvm, plan)
+    current_time.check(jvm, plan, [text], terms.values())
     if not terms.allows_unsafe:
-        parsed_sql.CallCheck.of(jvm).query(_analysed(frame))
+        parsed_sql.CallCheck.of(jvm).query(plan)
     return frame
 
 

@@ -96,13 +96,17 @@ def _literal(jvm: JavaNames, call: JavaObject, instant: JavaObject) -> JavaObjec
             return literals.create(time, type_)
 
 
+def check_calls(jvm: JavaNames, plan: JavaObject) -> None:
+    """Raise UnfixedTimeError for a call that `fixed` would refuse, in a plan to be fixed later."""
+    for _ in _calls(jvm, plan):
+        pass
+
+
 def check(jvm: JavaNames, plan: JavaObject, texts: Iterable[str], values: Iterable[str]) -> None:
-    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string or call.
+    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string.
 
     Strings that are not used as a date or timestamp are accepted.
     """
-    for _ in _calls(jvm, plan):
-        pass
     if not any(_ANY_WORD.search(text) for text in (*texts, *values)):
         return
     catalyst = jvm.org.apache.spark.sql.catalyst

@@ -8,7 +8,6 @@ a row of a later write is in a delta that no compaction has read, so its file mu
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,13 +20,18 @@ import numpy.typing as npt
 
 from airflow_hiveacid.format import names
 from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.errors import DanglingDeleteError, InvalidNameError
+from airflow_hiveacid.format.errors import (
+    DanglingDeleteError,
+    InvalidNameError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 
@@ -273,23 +277,25 @@ def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: Acid
         if write_ids is not None:
             is_foreign &= visible_mask(keys.original, write_ids)
         covered = _is_in_base(keys.original, state)
-        hit.must_be_there.update(_bucket_ids(keys.bucket[is_foreign & ~covered]))
-        hit.in_base.update(_bucket_ids(keys.bucket[is_foreign & covered]))
+        hit.must_be_there.update(_bucket_ids(file, keys.bucket[is_foreign & ~covered]))
+        hit.in_base.update(_bucket_ids(file, keys.bucket[is_foreign & covered]))
     return hit
 
 
 def buckets_read(file: AcidFile) -> set[BucketId]:
-    """Return the buckets of the rows in a file; ignore bucket properties that are invalid."""
-    buckets: set[BucketId] = set()
-    for batch in read_identity(file):
-        for bucket_property in np.unique(Keys.of(batch).bucket).tolist():
-            with contextlib.suppress(InvalidNameError):
-                buckets.add(decode(BucketProperty(bucket_property)).bucket_id)
-    return buckets
+    """Return the buckets of the rows in a file.
+
+    Raises UnsupportedFileError if a row has an invalid bucket property.
+    """
+    batches = (Keys.of(batch) for batch in read_identity(file))
+    return {bucket for keys in batches for bucket in _bucket_ids(file, keys.bucket)}
 
 
-def _bucket_ids(properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
-    return {decode(BucketProperty(p)).bucket_id for p in np.unique(properties).tolist()}
+def _bucket_ids(file: AcidFile, properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
+    try:
+        return {decode(BucketProperty(p)).bucket_id for p in np.unique(properties).tolist()}
+    except InvalidNameError as error:
+        raise UnsupportedFileError(path=file.path, reason=f"{error}. {GIVE_NEW_ROW_IDS}") from error
 
 
 def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import BucketId, BucketProperty
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
@@ -65,6 +65,7 @@ class BucketCompaction:
     compactions each take their own rows.
     """
 
+    table: TableRef
     columns: tuple[Column, ...]
     bucket_id: BucketId
     inserts: tuple[AcidFile, ...]
@@ -236,7 +237,9 @@ def write_file(
         return None
     fs, target = open_location(path)
     make_directory(fs, posixpath.dirname(target))
-    writer = AcidFileWriter(fs, target, work.columns, work.options, is_delete=output.is_delete)
+    writer = AcidFileWriter(
+        fs, target, work.columns, work.options, is_delete=output.is_delete, table=work.table
+    )
     try:
         for part in itertools.chain([first], filled):
             if part is None:

@@ -232,6 +232,7 @@ class _Runs:
         high = write_ids.high_watermark
         output = DeltaName(low=_BASE, high=high) if self.gone is None else BaseName(write_id=high)
         return bucket_merge.BucketCompaction(
+            table=self.table.info.ref,
             columns=self.table.info.columns,
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts,

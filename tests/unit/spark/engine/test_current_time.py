@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError, check, fixed
+from airflow_hiveacid.spark.engine.expressions import catalyst, parsed_sql
+from airflow_hiveacid.spark.engine.expressions.current_time import (
+    UnfixedTimeError,
+    check,
+    check_calls,
+    fixed,
+)
 
 AT = dt.datetime(2026, 1, 31, 23, 4, 5, 678901, tzinfo=dt.UTC)
 CURRENT, QUERIES, LITERAL = "CURRENT_LIKE", "PLAN_EXPRESSION", "LITERAL"
@@ -142,11 +148,21 @@ def test_calls_that_return_no_time_and_queries_in_expressions_stay() -> None:
     assert fixed(java(), plan, AT) == {call: dt.date(2026, 1, 31)}
 
 
-def test_a_call_of_a_newer_type_is_refused() -> None:
+def test_a_call_of_a_newer_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = Tree(expressions=(Call("date"), Tree(Call("timestamp_ltz(9)", precision=9))))
-    for run in (lambda: fixed(java(), plan, AT), lambda: check(java(), plan, [], [])):
+    for name in ("jvm_of", "dataset_of", "DataFrame"):
+        monkeypatch.setattr(catalyst, name, lambda *_: java())
+    monkeypatch.setattr(parsed_sql, "parsed_query", lambda *_: plan)
+    monkeypatch.setattr(catalyst, "_analysed", lambda _: plan)
+    session: Any = None
+    for run in (
+        lambda: fixed(java(), plan, AT),
+        lambda: check_calls(java(), plan),
+        lambda: catalyst.query(session, "", parsed_sql.DEFAULT_TERMS),
+    ):
         with pytest.raises(UnfixedTimeError, match=r"compute current_timestamp_ltz\(9\) again"):
             run()
+    check(java(), plan, [], [])  # not a second walk: of a plan that is fixed, there is none to find
 
 
 def test_a_plan_without_the_current_time_stays_as_it_is() -> None:

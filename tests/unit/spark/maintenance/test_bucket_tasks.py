@@ -16,7 +16,7 @@ from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
@@ -76,6 +76,7 @@ def table(tmp_path: Path) -> Path:
 def works(root: Path, *outputs: BaseName | DeltaName) -> list[bucket_merge.BucketCompaction]:
     return [
         bucket_merge.BucketCompaction(
+            table=TableRef("default", "t"),
             columns=COLUMNS,
             bucket_id=bucket.bucket_id,
             inserts=bucket.inserts,

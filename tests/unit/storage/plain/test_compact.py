@@ -14,9 +14,10 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
+from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
@@ -59,6 +60,7 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
         TransactionalKind.INSERT_ONLY,
     )
     work = PlainCompaction(
+        table=TableRef("default", "t"),
         files=plain_files(state, format_, with_originals=False),
         columns=columns,
         format=format_,
@@ -99,8 +101,9 @@ def test_files_with_values_that_cannot_be_written_again_are_not_compacted(
     case: PlainCase, tmp_path: Path
 ) -> None:
     # Parquet's nanoseconds reach no further than 1677, its microseconds are of two calendars.
-    with pytest.raises((TypeMismatchError, UnsupportedFileError)):
+    with pytest.raises((TypeMismatchError, UnsupportedFileError)) as caught:
         compacted(case, tmp_path)
+    assert STAGING_PREFIX not in str(caught.value)
     assert not list(tmp_path.rglob("000003_0"))
 
 
@@ -120,6 +123,7 @@ def test_a_compaction_keeps_timestamps_of_the_year_9999_in_parquet(tmp_path: Pat
         writer.close()
     file = plain_file(source, FileFormat.PARQUET)
     work = PlainCompaction(
+        table=TableRef("default", "t"),
         files=(file,),
         columns=columns,
         format=FileFormat.PARQUET,
@@ -151,6 +155,7 @@ def test_instants_of_64_bits_are_not_made_into_times_of_one_zone(tmp_path: Path)
     times = pa.array([dt.datetime(2024, 1, 5, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"at": times}), path)
     work = PlainCompaction(
+        table=TableRef("default", "t"),
         files=(plain_file(path, FileFormat.PARQUET),),
         columns=(Column(name="at", type="timestamp"),),
         format=FileFormat.PARQUET,

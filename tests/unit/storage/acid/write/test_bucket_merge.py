@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedFileError
 from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, B1, COLUMNS, Event, ids, insert, tombstone, write_acid
+from tests.unit.storage.orc_tables import (
+    B0,
+    B1,
+    COLUMNS,
+    Event,
+    event,
+    ids,
+    insert,
+    tombstone,
+    with_tail,
+    write_acid,
+)
 
 
 def identities(files: Iterable[AcidFile]) -> dict[str, list[tuple[int, int, int]]]:
@@ -127,7 +141,7 @@ def test_a_delete_event_for_a_row_in_a_file_of_another_bucket_is_not_dangling(
         ({MIXED: [insert(2, 0, 1), insert(1, 0, 2)]}, [MIXED], "order of row IDs"),
         ({MIXED: [insert(7, 0, 1)]}, [MIXED], "write ID above 2"),
         ({MIXED: [insert(1, 0, 1, current=2)]}, [MIXED], "another current write ID"),
-        ({MIXED: [insert(1, 0, 1, bucket=-5)]}, [MIXED], "other buckets than its statistics"),
+        ({MIXED: [insert(1, 0, 1, bucket=-5)]}, [MIXED], "'-5' is not a valid bucket property"),
     ],
 )
 def test_a_file_that_cannot_be_compacted_is_named_with_the_way_out(
@@ -140,3 +154,24 @@ def test_a_file_that_cannot_be_compacted_is_named_with_the_way_out(
         compact(tmp_path, COLUMNS, ids(9), major=major)
     assert all(f"{tmp_path}/{name}" in str(caught.value) for name in named)
     assert "_tmp_hiveacid" not in str(caught.value)
+
+
+def test_a_value_that_cannot_be_written_again_is_refused_by_the_name_of_its_table(
+    tmp_path: Path,
+) -> None:
+    write_acid(
+        tmp_path / MIXED,
+        [event(1, 0, {"at": "1969-12-31 23:59:59.5"})],
+        row=pa.struct([("at", pa.string())]),
+    )
+    with pytest.raises(TypeMismatchError, match=r"^table default\.t: column 'at' is timestamp"):
+        compact(tmp_path, [Column(name="at", type="timestamp")], ids(9), major=True)
+
+
+@pytest.mark.parametrize("major", [False, True])
+def test_a_row_of_a_bucket_that_statistics_deny_is_not_lost(tmp_path: Path, *, major: bool) -> None:
+    path = write_acid(tmp_path / MIXED, [insert(1, 0, 1), insert(1, 0, 2, bucket=B1)])
+    bucket = IDENTITY_COLUMN_IDS[1]
+    with_tail(path, lambda footer, _: setattr(footer.statistics[bucket].integers, "maximum", B0))
+    with pytest.raises(UnsupportedFileError, match="other buckets than its statistics say"):
+        compact(tmp_path, COLUMNS, ids(9), major=major)

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, KeyBounds, end_keys
@@ -73,6 +73,7 @@ def compaction(
     root: Path, high: int, inserts: Sequence[AcidFile], deletes: Sequence[AcidFile] = ()
 ) -> BucketCompaction:
     return BucketCompaction(
+        table=TableRef("default", "t"),
         columns=COLUMNS,
         bucket_id=BucketId(0),
         inserts=tuple(inserts),
