@@ -9,12 +9,11 @@ from typing import Final
 import pyarrow as pa
 
 from airflow_hiveacid.arrow.search import FileRows
-from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.ids import BucketProperty
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionName, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.orc_fit import require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.acid.read.buckets import bucket_ids_in
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.values.column_types import row_type
@@ -48,7 +47,7 @@ class EventMaker:
 
     def deletes(self, view: TableView, found: FileRows) -> pa.RecordBatch:
         """Return a delete event for each row; UnsupportedFileError if Hive would ignore one."""
-        count, own = found.rows.num_rows, _buckets(found.rows)
+        count, own = found.rows.num_rows, _buckets(found)
         require_own_bucket(found.file.data, own.unique().to_pylist())
         return self._batch(
             partition=_repeated_text(view, found),
@@ -67,7 +66,7 @@ class EventMaker:
         count = found.rows.num_rows
         # Bucket columns cannot change, so a row keeps its bucket. Without buckets, all new rows of
         # a statement of this size go to one file.
-        own = _buckets(found.rows) if self.table.num_buckets else _zeros(count)
+        own = _buckets(found) if self.table.num_buckets else _zeros(count)
         return self._batch(
             partition=_repeated_text(view, found),
             kind=event_files.INSERT_KIND,
@@ -152,11 +151,9 @@ def _repeated_text(view: TableView, found: FileRows) -> pa.Array:
     return pa.repeat(pa.scalar(text, pa.string()), found.rows.num_rows)
 
 
-def _buckets(rows: pa.RecordBatch) -> pa.Array:
-    properties = rows.column(BUCKET_PROPERTY).dictionary_encode()
-    numbers = [
-        decode(BucketProperty(value)).bucket_id for value in properties.dictionary.to_pylist()
-    ]
+def _buckets(found: FileRows) -> pa.Array:
+    properties = found.rows.column(BUCKET_PROPERTY).dictionary_encode()
+    numbers = bucket_ids_in(found.file.data, properties.dictionary.to_pylist())
     return pa.array(numbers, pa.int32()).take(properties.indices)
 
 

@@ -15,13 +15,7 @@ from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import SourceUnreadableError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
-from airflow_hiveacid.format.table import (
-    Column,
-    FileFormat,
-    PartitionName,
-    TableInfo,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain
@@ -46,7 +40,7 @@ class Rewriting(NamedTuple):
     """The rows of a file to write to a new file, which states how to read them."""
 
     file: PlainFile
-    columns: tuple[Column, ...]
+    table: TableInfo
     options: WriterOptions
 
 
@@ -136,10 +130,11 @@ def copied(copy: FileToCopy) -> tuple[str, int]:
     """Copy one file to a path unique to this attempt; return the attempt, and the bytes written."""
     attempt = uuid.uuid4().hex
     if copy.rewriting is not None:
-        file, columns, options = copy.rewriting
+        file, table, options = copy.rewriting
         work = PlainCompaction(
+            table=table.ref,
             files=(file,),
-            columns=columns,
+            columns=table.columns,
             format=copy.format,
             number=copy.number,
             directory=copy.directory,

@@ -158,9 +158,7 @@ class PlainComparison(Comparison[_V]):
                     staging=plan.staging(info.name),
                     directory=str(plan.insert_directory),
                     format=file.format,
-                    rewriting=Rewriting(file, self.table.columns, plan.options)
-                    if rewrites
-                    else None,
+                    rewriting=Rewriting(file, self.table, plan.options) if rewrites else None,
                 )
             )
             numbers[info.name] += 1

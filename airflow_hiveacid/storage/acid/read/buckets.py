@@ -277,8 +277,8 @@ def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: Acid
         if write_ids is not None:
             is_foreign &= visible_mask(keys.original, write_ids)
         covered = _is_in_base(keys.original, state)
-        hit.must_be_there.update(_bucket_ids(file, keys.bucket[is_foreign & ~covered]))
-        hit.in_base.update(_bucket_ids(file, keys.bucket[is_foreign & covered]))
+        hit.must_be_there.update(_distinct(file, keys.bucket[is_foreign & ~covered]))
+        hit.in_base.update(_distinct(file, keys.bucket[is_foreign & covered]))
     return hit
 
 
@@ -288,12 +288,17 @@ def buckets_read(file: AcidFile) -> set[BucketId]:
     Raises UnsupportedFileError if a row has an invalid bucket property.
     """
     batches = (Keys.of(batch) for batch in read_identity(file))
-    return {bucket for keys in batches for bucket in _bucket_ids(file, keys.bucket)}
+    return {bucket for keys in batches for bucket in _distinct(file, keys.bucket)}
 
 
-def _bucket_ids(file: AcidFile, properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
+def _distinct(file: AcidFile, properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
+    return set(bucket_ids_in(file, np.unique(properties).tolist()))
+
+
+def bucket_ids_in(file: AcidFile, properties: Iterable[int]) -> list[BucketId]:
+    """Return the bucket of each bucket property in a file; see `buckets_read`."""
     try:
-        return {decode(BucketProperty(p)).bucket_id for p in np.unique(properties).tolist()}
+        return [decode(BucketProperty(bucket_property)).bucket_id for bucket_property in properties]
     except InvalidNameError as error:
         raise UnsupportedFileError(path=file.path, reason=f"{error}. {GIVE_NEW_ROW_IDS}") from error
 

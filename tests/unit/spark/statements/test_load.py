@@ -81,7 +81,7 @@ def test_tasks_copy_files_and_rewrite_others(spark: Any, tmp_path: Path) -> None
     found = loadable_files(TABLE, str(tmp_path / "in"), MetastoreGeneration.V4)
     staging = Staging(location=str(tmp_path), token="1")
     rewriting = Rewriting(
-        plain_file(tmp_path / "in/f1", FileFormat.ORC), COLUMNS, WriterOptions(compression="none")
+        plain_file(tmp_path / "in/f1", FileFormat.ORC), TABLE, WriterOptions(compression="none")
     )
     copies = [
         FileToCopy(
