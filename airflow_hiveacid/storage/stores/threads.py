@@ -53,9 +53,9 @@ def each_in_threads(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_
 
 
 def side_by_side(
-    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int = AT_ONCE
+    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int | None = None
 ) -> list[_R]:
-    """Return the function's result for each item, in order, `at_once` at a time.
+    """Return the function's result for each item, in order, `at_once` or `AT_ONCE` at a time.
 
     It is for changes and slow reads. The first failed item's exception is raised; later items may
     have been processed.
@@ -64,8 +64,8 @@ def side_by_side(
 
 
 def results_in_order(
-    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int = AT_ONCE
+    function: Callable[[_T], _R], items: Iterable[_T], *, at_once: int | None = None
 ) -> Iterator[_R]:
-    """Yield the result for each item, in order, `at_once` at a time; also those before an error."""
-    with ThreadPoolExecutor(at_once) as pool:
+    """Yield what `side_by_side` returns, also the results before an error."""
+    with ThreadPoolExecutor(at_once or AT_ONCE) as pool:
         yield from pool.map(function, items)
