@@ -84,9 +84,10 @@ class LedgerRollError(CorruptFileError):
             f"{path} is damaged: {reason}. It lists the jobs that have changed the table. No job"
             " may change the table now, because a retry could apply its change twice. Nothing"
             " was written. Restore the file from a snapshot, a backup or the trash. If there is no"
-            " copy, move the file out of its directory. From then on, tasks that changed the table"
-            " before the file was written count as not done. Before such a task runs again, check"
-            " with `python -m airflow_hiveacid history` whether its change is in the table"
+            " copy, move the file out of its directory. The provider then no longer knows the jobs"
+            " that the file listed, so their tasks count as not done. Before such a task runs"
+            " again, check with `python -m airflow_hiveacid history` whether its change is in the"
+            " table"
         )
         self.args = (message,)
 

@@ -85,7 +85,8 @@ def rows_writer(  # noqa: PLR0913, PLR0917 - a path, a layout and a name for mes
             return TextWriter(fs, path, columns, text, label)
         case _:
             raise UnsupportedTableError(
-                table=label, detail=f"is stored as {format_.value}, which is not written here"
+                table=label,
+                detail=f"is stored as {format_.value}, a format that this provider cannot write",
             )
 
 
