@@ -126,8 +126,8 @@ def buckets_of(
 ) -> tuple[tuple[BucketFiles, ...], ...]:
     """Return the files of several partitions, in the given order, each grouped by bucket.
 
-    The footers of delete files, and of those whose names do not show whether they have ACID
-    columns, are read once, in parallel.
+    The footers of delete files, of files whose names do not show whether they have ACID columns,
+    and of data files that delete events of other buckets may affect, are read once, in parallel.
     """
     return _grouped(roots_of(states), write_ids)
 
@@ -135,13 +135,18 @@ def buckets_of(
 def _grouped(
     roots: Sequence[RootFiles], write_ids: ValidWriteIdList | None
 ) -> tuple[tuple[BucketFiles, ...], ...]:
-    unclear: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
-    for root_files in roots:
-        _, files = unclear.setdefault(id(root_files.footers), (root_files.footers, []))
-        files.extend(_unclear(root_files))
-    for footers, files in unclear.values():
-        footers.read(files)
-    return tuple(_buckets(root_files, write_ids) for root_files in roots)
+    _read_footers((root_files.footers, _unclear(root_files)) for root_files in roots)
+    checked = [_checked(root_files, write_ids) for root_files in roots]
+    _read_footers((c.footers, [(f.path, f.length) for f in c.unsure]) for c in checked)
+    return tuple(_buckets(files) for files in checked)
+
+
+def _read_footers(wanted: Iterable[tuple[Footers, Iterable[tuple[str, int]]]]) -> None:
+    by_store: dict[int, tuple[Footers, list[tuple[str, int]]]] = {}
+    for footers, files in wanted:
+        by_store.setdefault(id(footers), (footers, []))[1].extend(files)
+    for footers, paths in by_store.values():
+        footers.read(paths)
 
 
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
@@ -156,31 +161,73 @@ def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
                 yield root_files.path(entry), entry.size_bytes
 
 
-def _buckets(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> tuple[BucketFiles, ...]:
+class _Checked(NamedTuple):
+    """The visible files of one root, after the check for lost rows.
+
+    `unsure` contains each data file whose footer must show whether it has rows of other buckets
+    (HIVE-23763): a delete file for other buckets only may have events for rows of its write IDs.
+    """
+
+    footers: Footers
+    first: tuple[AcidFile, ...]
+    rest: tuple[AcidFile, ...]
+    deletes: tuple[AcidFile, ...]
+    facts: Mapping[str, FooterFacts]
+    unsure: tuple[AcidFile, ...]
+
+
+def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Checked:
     state, footers = root_files.state, root_files.footers
     first, rest = root_files.first_files(), root_files.delta_files()
     deletes = root_files.delete_files()
     facts = {f.path: footers.of(f.path, f.length) for f in deletes}
-    present = {f.bucket_id for f in (*first, *rest)}
     require_rows(
         state,
-        present,
+        {f.bucket_id for f in (*first, *rest)},
         [(f, facts[f.path]) for f in deletes],
         write_ids,
         lambda: frozenset().union(*_buckets_by_file(footers, (*first, *rest)).values()),
     )
     deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
+    unsure = tuple(_unsure((*first, *rest), deletes, facts))
+    return _Checked(footers, first, rest, deletes, facts, unsure)
 
-    hit, everywhere = _by_bucket_hit(deletes, facts)
-    of_base, of_deltas = _by_bucket(first), _by_bucket(rest)
+
+def _unsure(
+    inserts: Iterable[AcidFile], deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
+) -> Iterator[AcidFile]:
+    hits = [(d, hit | {d.bucket_id}) for d in deletes if (hit := facts[d.path].buckets)]
+    for bucket, files in _by_bucket(f for f in inserts if f.kind is FileKind.DATA).items():
+        # One of each range of write IDs: there may be thousands of files of either kind.
+        others = {
+            (d.least_write_id, d.greatest_write_id): d for d, hit in hits if bucket not in hit
+        }
+        yield from (f for f in files if any(d.may_overlap(f) for d in others.values()))
+
+
+def _buckets(files: _Checked) -> tuple[BucketFiles, ...]:
+    deletes = files.deletes
+    hit, everywhere = _by_bucket_hit(deletes, files.facts)
+    of_base, of_deltas = _by_bucket(files.first), _by_bucket(files.rest)
+    unsure = _by_bucket(files.unsure)
+
+    def deletes_of(bucket: BucketId) -> tuple[AcidFile, ...]:
+        stored = [files.footers.of(f.path, f.length).buckets for f in unsure.get(bucket, ())]
+        if None in stored:
+            return deletes
+        rows = frozenset({bucket}).union(*filter(None, stored))
+        return tuple(
+            deletes[i] for i in sorted({*everywhere, *(i for b in rows for i in hit.get(b, ()))})
+        )
+
     return tuple(
         BucketFiles(
             bucket_id=bucket,
             base_inserts=tuple(of_base.get(bucket, ())),
             delta_inserts=tuple(of_deltas.get(bucket, ())),
-            deletes=tuple(deletes[index] for index in sorted((*hit.get(bucket, ()), *everywhere))),
+            deletes=deletes_of(bucket),
         )
-        for bucket in sorted(present | {f.bucket_id for f in deletes})
+        for bucket in sorted({f.bucket_id for f in (*files.first, *files.rest, *deletes)})
     )
 
 

@@ -512,6 +512,39 @@ def test_a_plan_of_many_partitions_reads_each_needed_footer_only_once(
     assert [len(b.deletes) for one in found for b in one] == [1, 1, 1]
 
 
+@pytest.mark.promise("R2")
+def test_a_plan_opens_data_files_only_if_delete_events_of_other_buckets_may_affect_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only their footers show whether they have rows of these buckets (HIVE-23763)."""
+    rows = [insert(1, 0, 1), insert(1, 1, 2, bucket=B1)]
+    for name in ("no deletes", "of its bucket", "of its bucket and empty", "of an earlier write"):
+        write_acid(tmp_path / name / "delta_1_1_0/bucket_00000", rows[:1])
+        if "its" in name:
+            write_acid(tmp_path / name / "delete_delta_2_2_0/bucket_00000", [tombstone(1, 0, 2)])
+    write_acid(tmp_path / "of its bucket and empty/delete_delta_2_2_0/bucket_00001")
+    write_acid(tmp_path / "of an earlier write/delta_1_1_0/bucket_00001", rows[1:])
+    write_acid(tmp_path / "of an earlier write/delta_3_3_0/bucket_00000", [insert(3, 0, 3)])
+    events = [tombstone(1, 1, 2, B1)]
+    write_acid(tmp_path / "of an earlier write/delete_delta_2_2_0/bucket_00001", events)
+    for name in ("p=1", "p=2"):
+        write_acid(tmp_path / name / "delta_1_2/bucket_00000", rows)
+        write_acid(tmp_path / name / "delta_3_3_0/bucket_00001", [insert(3, 0, 3, bucket=B1)])
+        write_acid(tmp_path / name / "delete_delta_3_3_0/bucket_00001", events)
+    fs, asked = counting()
+    monkeypatch.setattr(locations, "_local", lambda: fs)
+    found = buckets_of([state(path) for path in sorted(tmp_path.iterdir())], ids(9))
+    opened = sorted(
+        str(Path(path).relative_to(tmp_path)) for path in asked.opened if "/delta_" in path
+    )
+    assert opened == [
+        "of an earlier write/delta_1_1_0/bucket_00000",
+        "p=1/delta_1_2/bucket_00000",
+        "p=2/delta_1_2/bucket_00000",
+    ]
+    assert [len(b.deletes_of(file)) for b in found[-1] for file in b.inserts] == [1, 0]
+
+
 def test_files_with_the_same_path_on_two_stores_are_kept_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

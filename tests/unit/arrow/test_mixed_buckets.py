@@ -1,0 +1,220 @@
+"""Files with rows of several buckets (HIVE-23763): all readers show the same rows.
+
+Random histories, whose delete events are in the files of their rows' buckets as Hive writes them,
+or all in one file. A compaction moves each row to its own bucket, and no reader sees a difference.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
+from airflow_hiveacid.arrow.search import Search
+from airflow_hiveacid.format.bucket_codec import decode, encode
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
+from airflow_hiveacid.reading.table_view import view_of
+from airflow_hiveacid.storage.acid.read import buckets, changed_rows
+from airflow_hiveacid.storage.acid.read.reader import read_events
+from airflow_hiveacid.storage.acid.read.scan import scan
+from airflow_hiveacid.storage.stores.listing import list_table
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.unit.arrow.lake import INSERT_ALL, Lake, made
+from tests.unit.lake.lakes import T, Warehouse, ids, rows
+from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
+
+if TYPE_CHECKING:
+    from tests.contract.manual_clock import ManualClock
+
+COLUMNS = (Column(name="id", type="bigint"),)
+ROW = pa.struct([("id", pa.int64())])
+BUCKETS = [encode(BucketId(number)) for number in range(3)]
+SEARCH = Search(reach=None, columns=(), pick=None)
+
+Identity = tuple[int, int, int]
+Rows = dict[Identity, int]
+
+
+class History:
+    """A table of writes at random: the rows after each version, and their files."""
+
+    def __init__(self, warehouse: Warehouse, seed: int) -> None:
+        self.chance, self.warehouse = random.Random(seed), warehouse
+        self.writes = self.chance.randint(3, 7)
+        warehouse.create(T, columns=COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
+        self.root = warehouse.root / "s"
+        with warehouse.connect() as lake:
+            for _ in range(self.writes):
+                lake.table(T).append(rows(0))
+        for directory in self.root.glob("delta_*"):
+            shutil.rmtree(directory)
+        self.versions: list[Rows] = [{}]
+        for write_id in range(1, self.writes + 1):
+            alive = self.versions[-1]
+            if alive and self.chance.random() < 0.5:
+                dead = self.chance.sample(sorted(alive), self.chance.randint(1, len(alive)))
+                self._delete(write_id, sorted(dead))
+                self.versions.append({row: alive[row] for row in alive if row not in dead})
+            else:
+                self.versions.append(alive | self._insert(write_id))
+
+    def _insert(self, write_id: int) -> Rows:
+        new = {
+            (write_id, int(property_), number): 100 * write_id + 10 * place + number
+            for place, property_ in enumerate(BUCKETS)
+            for number in range(self.chance.randint(0, 3))
+        } or {(write_id, int(BUCKETS[0]), 0): 100 * write_id}
+        mixed = self.chance.choice([None, 0, 1, 2])
+        files: dict[int, list[Identity]] = {}
+        for row in sorted(new):
+            files.setdefault(_bucket(row) if mixed is None else mixed, []).append(row)
+        for bucket, own in files.items():
+            events = [event(w, n, {"id": new[w, b, n]}, bucket=b) for w, b, n in own]
+            # With two stripes, the footer has no statistics.
+            parts = (
+                [events[:1], events[1:]]
+                if len(own) > 1 and self.chance.random() < 0.2
+                else [events]
+            )
+            write_acid(self._path("delta", write_id, bucket), *parts, row=ROW)
+        return new
+
+    def _delete(self, write_id: int, dead: list[Identity]) -> None:
+        together = self.chance.random() < 0.2
+        for bucket in {0} if together else {_bucket(row) for row in dead}:
+            own = [row for row in dead if together or _bucket(row) == bucket]
+            events = [tombstone(w, n, write_id, bucket=b) for w, b, n in own]
+            write_acid(self._path("delete_delta", write_id, bucket), events, row=ROW)
+
+    def _path(self, kind: str, write_id: int, bucket: int) -> Path:
+        return self.root / f"{kind}_{write_id:07d}_{write_id:07d}_0000" / f"bucket_{bucket:05d}"
+
+    def compact(self, choice: str) -> None:
+        with self.warehouse.connect() as lake:
+            lake.table(T).compact(choice)
+
+    def seen(self) -> dict[str, list[int]]:
+        """The IDs that each reader sees, sorted."""
+        client = FakeClient(self.warehouse.server)
+        table = client.get_table(TableRef.parse(T))
+        snapshot = snapshot_now(client, [table.ref])
+        write_ids = snapshot.write_ids(table.ref)
+        stored = list(scan(table.location, COLUMNS, write_ids))
+        view = view_of(client, table, snapshot)
+        with self.warehouse.connect() as lake:
+            library, where = ids(lake.table(T)), ids(lake.table(T), "id > -1")
+        rows_of = self.versions[-1]
+        found = [b for part in SEARCH.find(view, LIBRARY_LIMITS) for b in part.rows.to_pylist()]
+        return {
+            "stored": sorted(row["id"] for batch in stored for row in batch.to_pylist()),
+            "library": library,
+            "where": where,
+            "search": sorted(
+                rows_of.get((r["originalTransaction"], r["bucket"], r["rowId"]), -1) for r in found
+            ),
+        }
+
+    def changes(self, since: int) -> Rows:
+        """The rows of a version, brought to the last one by the changes."""
+        client = FakeClient(self.warehouse.server)
+        ref = TableRef.parse(T)
+        now = snapshot_now(client, [ref]).write_ids(ref)
+        part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
+        after = dict(self.versions[since])
+        for segment in segments_of(
+            list_table(str(self.root)), now, part, txns=None, kind=TransactionalKind.FULL_ACID
+        ):
+            manner = changed_rows.FeedManner(part=segment.part, is_net=True)
+            for file in changed_rows.change_files(
+                segment, buckets.bucket_files(segment.state, segment.part.until)
+            ):
+                for change in changed_rows.changed_in(
+                    file.data,
+                    None if file.is_whole else file.stripes_hit(),
+                    changed_rows.deaths_of(file.deletes, segment.part),
+                    manner,
+                    lambda data, stripes: read_events(data, COLUMNS, stripes=stripes),
+                    is_whole=file.is_whole,
+                ):
+                    for row in change.rows.to_pylist():
+                        key = (row["originalTransaction"], row["bucket"], row["rowId"])
+                        if change.is_born:
+                            after[key] = row["row"]["id"]
+                        else:
+                            del after[key]
+        return after
+
+
+def _bucket(row: Identity) -> int:
+    return decode(BucketProperty(row[1])).bucket_id
+
+
+@pytest.mark.promise("R1")
+@pytest.mark.parametrize("seed", range(12))
+def test_every_reader_shows_the_same_rows_before_and_after_compactions(
+    clock: ManualClock, tmp_path: Path, seed: int
+) -> None:
+    server = FakeMetastore(MetastoreGeneration.V4, clock, txn_timeout_s=20.0)
+    history = History(Warehouse(server, clock, tmp_path), seed)
+    live = history.versions[-1]
+    expected = dict.fromkeys(("stored", "library", "where", "search"), sorted(live.values()))
+    assert history.seen() == expected
+    for since, _ in enumerate(history.versions):
+        assert history.changes(since) == live
+    history.compact("minor")
+    assert not list(history.root.glob("base_*"))
+    assert (history.seen(), history.changes(0)) == (expected, live)
+    history.compact("major")
+    assert list(history.root.glob("base_*"))
+    assert history.seen() == expected
+
+
+@pytest.fixture
+def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
+    """Rows 1 and 2, both in a file of bucket 0; then row 2, which is of bucket 1, was deleted."""
+    lake = made(server, clock, tmp_path, columns=COLUMNS)
+    lake.insert((0,))
+    lake.insert((9,))
+    lake.delete("id = 9")
+    root = tmp_path / "s"
+    for directory in root.glob("del*_*"):
+        shutil.rmtree(directory)
+    events = [event(1, 0, {"id": 1 + n}, bucket=b) for n, b in enumerate((B0, B1))]
+    write_acid(root / "delta_0000001_0000001_0000/bucket_00000", events, row=ROW)
+    write_acid(
+        root / "delta_0000002_0000002_0000/bucket_00001",
+        [event(2, 0, {"id": 3}, bucket=B1)],
+        row=ROW,
+    )
+    write_acid(
+        root / "delete_delta_0000003_0000003_0000/bucket_00001", [tombstone(1, 0, 3, B1)], row=ROW
+    )
+    return lake
+
+
+@pytest.mark.promise("R1")
+def test_a_key_of_a_deleted_row_is_inserted_again(lake: Lake) -> None:
+    lake.delete("id = 2")
+    assert lake.rows == [(1,), (3,)]
+    lake.merge((2,), clauses=[INSERT_ALL])
+    assert lake.rows == [(1,), (2,), (3,)]
+
+
+@pytest.mark.promise("R1")
+def test_a_restore_brings_back_a_deleted_row(lake: Lake) -> None:
+    version = VersionSpec.of(2, None, None).text()
+    lake.run(RestoreSpec(target="default.s", version=version))
+    assert lake.rows == [(1,), (2,), (3,)]
