@@ -143,9 +143,9 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
         raise ConfigurationError(
             f"{argument} must be a string such as 'month=1/day=2', found {value!r}"
         )
-    name = text(value or "", argument)
+    name = text(value or "", argument).lstrip()  # a blank at the end may be part of a value
     with _named(argument):
-        return str(PartitionName.parse(name)) if name.strip() else None
+        return str(PartitionName.parse(name)) if name else None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
