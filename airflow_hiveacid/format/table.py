@@ -46,7 +46,7 @@ class TableRef:
     def parse(cls, text: str) -> Self:
         """Parse `db.table`, in any case. Raises InvalidNameError unless both are identifiers."""
         db, dot, name = text.strip().lower().partition(".")
-        if not dot:
+        if not dot or not text.isascii():  # the Kelvin sign is a `k` in lower case
             raise InvalidNameError(name=text, what=_TABLE_NAME)
         return cls(db, name)
 

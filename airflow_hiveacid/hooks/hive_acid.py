@@ -372,6 +372,7 @@ class HiveAcidHook(BaseHook):
 
         Raises:
             MetastoreVersionError: the metastore is Hive 3.1, where no client can change the queue.
+            InputError: there is nothing to cancel, because the table or partition does not exist.
         """
         from airflow_hiveacid.metastore.transactions.compaction_work import (  # noqa: PLC0415 - brings Thrift
             cancel_compactions,

@@ -17,6 +17,7 @@ from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.plan.arguments import stored_text
 from airflow_hiveacid.writing.streams import APPEND, Stream, stream_tables
 
 _NO_AIRFLOW: Final = "pass acid.Metastore(uris=('thrift://host:9083',)) to acid.connect"
@@ -64,7 +65,7 @@ class Lake:
                 txn.table("demo.late").delete("day < :day", parameters={"day": day})
             print(txn.result.rows, txn.result.was_done_before)
         """
-        if key is not None and not key.strip():
+        if key is not None and not stored_text(key, "key").strip():
             raise ConfigurationError("key is blank; name what the transaction does, or omit it")
         with self._session.job(TransactionSpec(statements=()), key) as job:
             transaction = LakeTransaction(self._session, job, key)

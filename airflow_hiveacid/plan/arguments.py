@@ -143,9 +143,9 @@ def partition_name(value: str | None, argument: str = "partition") -> str | None
         raise ConfigurationError(
             f"{argument} must be a string such as 'month=1/day=2', found {value!r}"
         )
-    name = text(value or "", argument)
+    name = text(value or "", argument).lstrip()  # a blank at the end may be part of a value
     with _named(argument):
-        return str(PartitionName.parse(name)) if name.strip() else None
+        return str(PartitionName.parse(name)) if name else None
 
 
 def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
@@ -218,16 +218,24 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
 def whole_number(value: float | str, argument: str) -> int:
     """Return a whole number."""
     try:
-        return int(value) if isinstance(value, str) else int(str(value))
+        return int(_digits(value))
     except ValueError:
         raise ConfigurationError(f"{argument} must be a whole number, found {value!r}") from None
+
+
+def _digits(value: object) -> str:
+    """Return a number's text; raise ValueError for `1_0` and others that only Python reads."""
+    digits = str(value)
+    if "_" in digits or not digits.isascii():
+        raise ValueError(digits)
+    return digits
 
 
 def number(value: float | str, argument: str) -> float:
     """Return a number of 0 or more."""
     try:
-        result = float(value)
-    except (TypeError, ValueError):
+        result = float(_digits(value))
+    except ValueError:
         result = float("nan")
     if not 0 <= result < float("inf"):
         raise ConfigurationError(f"{argument} must be a number of 0 or more, found {value!r}")
@@ -257,8 +265,8 @@ def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
     if value is None or _is_off(value):
         return None if value is None else Off.OFF
     try:
-        ratio = float(value)
-    except (TypeError, ValueError):
+        ratio = float(_digits(value))
+    except ValueError:
         raise ConfigurationError(
             f"{argument} must be a number above 0 and at most 1, such as 0.1 for 10 %, found"
             f" {value!r}"
@@ -432,3 +440,15 @@ def text(value: object, argument: str) -> str:
     if not isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a string, found {value!r}")
     return value
+
+
+def stored_text(value: object, argument: str) -> str:
+    """Return the value, which must be a string that a file can store."""
+    try:
+        text(value, argument).encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{argument} contains an unpaired surrogate (half a character), which no file can"
+            f" store: found {value!r}; give the whole character"
+        ) from error
+    return str(value)

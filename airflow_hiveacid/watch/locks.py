@@ -12,6 +12,7 @@ from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text, first_few
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import LockInfo, in_the_way
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
@@ -25,14 +26,19 @@ def free_lock(
     """Poll the metastore's locks once; None as `partition` means a lock on the whole table.
 
     Raises PartitionNotFoundError unless `partition` names exactly the table's partition columns,
-    and MetastoreVersionError if the metastore has no such type of lock.
+    or if it does not exist and a value is not of its column's type; and MetastoreVersionError if
+    the metastore has no such type of lock.
     """
     name = PartitionName.parse(partition) if partition else None
     table = client.get_source(ref)
-    # The partition need not exist, because the next task may create it.
-    columns = tuple(column.name for column in table.partition_columns)
-    if name is not None and name.columns != columns:
-        raise PartitionNotFoundError(table=ref, partition=partition)
+    if name is not None:
+        if name.columns != tuple(column.name for column in table.partition_columns):
+            raise PartitionNotFoundError(table=ref, partition=partition)
+        # The partition need not exist, because the next task may create it. But a misspelt value,
+        # such as `month=x`, is no other spelling of a partition that may be locked.
+        texts = partition_texts(table.partition_columns, name)
+        if texts.count(None) > name.values.count(None):
+            partitions_of(client, table, partition)
     # Request all locks, because a lock on the table's database also blocks the request.
     blocking = in_the_way(
         client.show_locks(),

@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs.job import OnRerun
 from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec, StreamTable
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock
-from airflow_hiveacid.plan.arguments import table_name
+from airflow_hiveacid.plan.arguments import stored_text, table_name
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements.arguments import key_names
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, committed
@@ -127,7 +127,7 @@ class Stream:
     @classmethod
     def named(cls, name: str, tables: tuple[StreamTable, ...]) -> Self:
         """Return a stream with the name that a user has given it."""
-        if not name.strip():
+        if not stored_text(name, "stream").strip():
             raise ConfigurationError(
                 "stream is blank; name the stream, such as 'clicks from kafka'"
             )

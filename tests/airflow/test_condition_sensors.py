@@ -494,6 +494,8 @@ def test_on_hive_3_shared_writes_conflict_and_exclusive_write_locks_are_refused(
     server_3.table(partitioned=True)
     with pytest.raises(MetastoreVersionError, match="EXCL_WRITE"):
         is_free("excl_write")
+    letters = [PartitionName.parse(name) for name in ("month=A", "month=b")]
+    server_3.client.add_partitions(server_3.client.get_table(REF), letters)
     server_3.lock(LockType.SHARED_WRITE, PartitionName.parse("month=a"))
     assert not is_free("shared_write", "month=A")  # 3.1 lists partitions in lower case
     assert is_free("shared_write", "month=b")
@@ -535,9 +537,30 @@ def test_a_lock_blocks_every_spelling_of_its_partition(
     server.client.commit_txn(txn_id)
     server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=02"))
     assert not is_free("shared_read", "month=2")
+    no_numbers = [PartitionName.parse(name) for name in ("month=x", "month=y", "month=1 ")]
+    server.client.add_partitions(server.client.get_table(REF), no_numbers)
     server.lock(LockType.EXCLUSIVE, PartitionName.parse("month=x"))
     assert not is_free("shared_read", "month=x")
     assert is_free("shared_read", "month=y")  # both are NULL to Hive, but are two partitions
+    assert is_free("shared_read", "month=1 ")
+
+
+@pytest.mark.parametrize("value", ["1 ", " 1", "1\n", "x"])
+def test_a_value_that_is_none_of_its_column_names_no_partition_whose_lock_is_free(
+    server: Server, value: str
+) -> None:
+    """A trailing blank of a template must not make the sensor overlook the lock on `month=1`."""
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    shown = "'month=1 '" if value == "1 " else "month="
+    with pytest.raises(PartitionNotFoundError, match=f"has no partition {shown}"):
+        is_free("shared_read", f"month={value}")
+
+
+def test_a_blank_before_the_first_partition_column_is_ignored(server: Server) -> None:
+    server.table(partitioned=True)
+    server.lock(LockType.EXCLUSIVE, MONTH_1)
+    assert not is_free("shared_read", " month=1")
 
 
 def test_a_lock_on_a_partition_with_other_partition_columns_does_not_block(

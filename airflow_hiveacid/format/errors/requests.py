@@ -75,7 +75,9 @@ class PartitionNotFoundError(TableError):
 
     def __init__(self, *, table: object, partition: object) -> None:
         self.partition = str(partition)
-        super().__init__(table=table, detail=f"has no partition {partition}")
+        name = self.partition
+        shown = name if name == name.strip() else repr(name)  # a blank at the end is easily missed
+        super().__init__(table=table, detail=f"has no partition {shown}")
 
 
 class NotTransactionalError(TableError):

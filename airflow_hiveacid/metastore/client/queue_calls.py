@@ -16,7 +16,7 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef, escape_partition_value
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
-from airflow_hiveacid.metastore.client.transaction_calls import user_name
+from airflow_hiveacid.metastore.client.transaction_calls import plain, user_name
 from airflow_hiveacid.metastore.gen.compaction import ttypes
 from airflow_hiveacid.metastore.wire import (
     COMPACTION_TYPE_NUMBERS,
@@ -88,7 +88,7 @@ class QueueCalls:
         self, worker_id: str, *, worker_version: str, pool: str | None = None
     ) -> compaction_queue.ClaimedCompaction | None:
         wire = ttypes.FindNextCompactRequest(
-            workerId=worker_id, workerVersion=worker_version, poolName=pool
+            workerId=plain(worker_id), workerVersion=worker_version, poolName=pool
         )
         compaction = self._connection.call("find_next_compact2", wire, repeat=Repeat.NEVER).ci
         with self._connection.translating("find_next_compact2"):
@@ -154,13 +154,13 @@ def _look_for(ref: TableRef | None, partition: PartitionName | None) -> Callable
     """Return a fast filter that excludes most entries of other tables and partitions."""
     values = () if partition is None else partition.directory_values
     # Compare case-insensitively, and skip values that need escaping in a partition name.
-    plain = [v.lower() for v in values if escape_partition_value(v) == v]
+    as_they_are = [v.lower() for v in values if escape_partition_value(v) == v]
 
     def may_be(item: Struct) -> bool:
         if ref is not None and (item.dbname, item.tablename) != (ref.db, ref.name):
             return False
         text = (item.partitionname or "").lower()
-        return all(value in text for value in plain)
+        return all(value in text for value in as_they_are)
 
     return may_be
 
@@ -231,7 +231,9 @@ def _struct(claim: compaction_queue.ClaimedCompaction) -> Struct:
         workerId=claim.worker_id,
         start=claim.start_ms,
         highestWriteId=claim.highest_write_id,
-        errorMessage=claim.error_message,
+        # Some databases store it in a one-byte character set. In 4.x, it is a parameter of the SQL,
+        # so quotes and line ends may stay, unlike in `plain`.
+        errorMessage=(claim.error_message or "").encode("ascii", "replace").decode() or None,
         hasoldabort=claim.has_old_abort,
         enqueueTime=claim.enqueued_ms,
         retryRetention=claim.retry_retention,

@@ -47,6 +47,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.metastore.entry_status import unfinished
+from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockRequest,
@@ -433,7 +434,8 @@ def cancel_compactions(
 
     Our own worker then stops with its next heartbeat. Hive's worker finishes its work, but cannot
     commit it. The entries are marked as refused, because the call of ABORT COMPACTIONS ends only
-    waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError.
+    waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError; if there is nothing to cancel,
+    because there is no such table or partition, TableNotFoundError or PartitionNotFoundError.
     """
     if client.generation is MetastoreGeneration.V3:
         raise errors.MetastoreVersionError(
@@ -442,12 +444,17 @@ def cancel_compactions(
         )
     why = f"cancelled by {process_user()} on {socket.gethostname()}"
     txns = client.valid_txns()
-    return tuple(
+    cancelled = tuple(
         entry
         for entry in client.show_compactions(ref, partition)
         if ((entry.is_at_work and not entry.is_committed) or entry.is_dead(txns))
         and end_entry(client, ClaimedCompaction.of_entry(entry), why)
     )
+    if not cancelled:
+        table = client.get_table(ref)
+        if partition is not None:
+            partitions_of(client, table, str(partition))
+    return cancelled
 
 
 def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:

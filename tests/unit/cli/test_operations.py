@@ -505,6 +505,9 @@ def test_the_compactions_of_a_table_are_cancelled_and_listed(
     assert client.show_compactions(REF)[0].state is CompactionState.REFUSED
     assert "0 compactions of demo.t cancelled" in run("cancel", "demo.t")
     assert "table demo.nothing: does not exist" in run("cancel", "demo.nothing", status=3)
+    assert "demo.t: has no partition day=7" in run(
+        "cancel", "demo.t", "--partition", "day=7", status=3
+    )
 
 
 def test_explain_limits_the_findings_of_one_kind_and_counts_the_rest() -> None:

@@ -28,7 +28,9 @@ def test_a_table_name_is_parsed_in_lower_case_without_outer_blanks() -> None:
     assert str(TableRef("demo", "flights")) == "demo.flights"
 
 
-@pytest.mark.parametrize("text", ["flights", "a.b.c", ".t", "db.", "db.t-1", "db.t\n.x", "d b.t"])
+@pytest.mark.parametrize(
+    "text", ["flights", "a.b.c", ".t", "db.", "db.t-1", "db.t\n.x", "d b.t", "db.\u212a"]
+)
 def test_a_table_name_that_is_not_two_identifiers_is_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="table name"):
         TableRef.parse(text)

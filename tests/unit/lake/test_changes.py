@@ -192,7 +192,18 @@ def test_a_transaction_with_a_key_is_done_exactly_once(warehouse: Warehouse, lak
     assert ids(lake.table(T)) == [2]
     with pytest.raises(StatementChangedError, match="python/orders of 2026-01-31"):
         load("id = 2")
-    with pytest.raises(ConfigurationError, match="key is blank"), lake.transaction(" "):
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        (" ", "key is blank"),
+        ("\ud800", "key contains an unpaired surrogate"),
+        (5, "key must be a st"),
+    ],
+)
+def test_a_key_that_no_ledger_can_store_is_refused(lake: Lake, key: str, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message), lake.transaction(key):
         pass
 
 

@@ -513,6 +513,8 @@ def test_a_writer_that_waits_for_a_slow_copy_ends_its_transaction(
         (T, {"keys": "id"}, "'append' without keys"),
         (T, {"mode": "upsert"}, "found 'upsert'"),
         (T, {"stream": " "}, "stream is blank"),
+        (T, {"stream": "\ud800"}, "stream contains an unpaired surrogate"),
+        (T, {"stream": 5}, "stream must be a string"),
         ("t", {}, "not a valid table name"),
         ((), {}, "one or more distinct tables"),
         ((StreamTable(table=T), StreamTable(table="DEFAULT.S")), {}, "distinct tables"),
@@ -520,7 +522,7 @@ def test_a_writer_that_waits_for_a_slow_copy_ends_its_transaction(
     ],
 )
 def test_a_stream_with_unfit_arguments_does_not_start(
-    lake: Lake, tables: str, others: Mapping[str, str], message: str, server: FakeMetastore
+    lake: Lake, tables: str, others: Mapping[str, Any], message: str, server: FakeMetastore
 ) -> None:
     with pytest.raises(InputError, match=message):
         lake.stream_writer(tables, **{"stream": "s", **others})

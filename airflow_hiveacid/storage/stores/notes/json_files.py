@@ -107,7 +107,11 @@ def read_notes(
         if not isinstance(body, dict):
             raise MisfitError("the document", f"an object, found {type(body).__name__}")
         if version is not None and body.get("version") != version:
-            raise CorruptFileError(path=uri, reason="a note of another release")
+            raise CorruptFileError(
+                path=uri,
+                reason=f"its version is {body.get('version')!r:.40}, and this release reads"
+                f" {version}; if a later release wrote it, use that release",
+            )
         notes = [body] if listed_as is None else body.get(listed_as, [body])
         if not isinstance(notes, list):
             raise MisfitError(str(listed_as), "a list")

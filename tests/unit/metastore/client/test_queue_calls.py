@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.metastore.client.queue_calls import QueueCalls
-from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionType,
+    our_worker_id,
+)
+from airflow_hiveacid.metastore.gen.compaction import ttypes
 from airflow_hiveacid.metastore.wire import Struct
 
 
@@ -54,3 +62,32 @@ def test_an_error_of_a_partitions_entry_is_not_answered_by_another_name() -> Non
     with pytest.raises(MetastoreCallError):
         client.mark_cleaned(claim("p=broken"))
     assert connection.marked == []
+
+
+class Recorded:
+    """A connection that records the structs of its calls."""
+
+    def __init__(self) -> None:
+        self.sent: list[Struct] = []
+
+    def call(self, _method: str, struct: Struct, *, repeat: object) -> Struct:
+        del repeat
+        self.sent.append(struct)
+        return ttypes.OptionalCompactionInfoStruct()
+
+    def translating(self, _method: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+def test_texts_of_the_queue_fit_in_a_database_with_a_one_byte_character_set() -> None:
+    """Such a database refuses the claim of an entry for a DAG `größe`, in each try."""
+    client, connection = QueueCalls(), Recorded()
+    client._connection = connection  # type: ignore[assignment]
+    client.find_next_compaction(our_worker_id("東京/it's"), worker_version="1")
+    assert connection.sent[0].workerId == "hiveacid-??/it?s"
+    client.mark_refused(replace(claim(""), error_message="cancelled by 山田:\n'no'"))
+    client.mark_failed(claim(""))
+    assert [struct.errorMessage for struct in connection.sent[1:]] == [
+        "cancelled by ??:\n'no'",
+        None,
+    ]

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records import keeping
 from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
@@ -318,6 +319,15 @@ def test_a_note_has_these_bytes_and_is_read_from_them(
     (file,) = (tmp_path / "_hiveacid").iterdir()
     assert file.read_text() == text
     assert read(tmp_path) == value
+
+
+def test_a_note_of_a_later_release_says_which_release_reads_it(tmp_path: Path) -> None:
+    KINDS["owner"][0](tmp_path)
+    (file,) = (tmp_path / "_hiveacid").iterdir()
+    file.write_text(file.read_text().replace('"version": 1', '"version": 2'))
+    why = "its version is 2, and this release reads 1; if a later release wrote it, use that"
+    with pytest.raises(CorruptFileError, match=why):
+        noted_owner(str(tmp_path))
 
 
 def test_the_note_of_a_feed_has_these_bytes_and_is_read_from_them(tmp_path: Path) -> None:
