@@ -17,6 +17,9 @@ from airflow_hiveacid.format.errors import ConfigurationError
 READABLE_FOR: Final = "hiveacid.readable.for"
 """The table parameter that sets how long replaced rows stay readable, such as `7 days`."""
 
+KEPT: Final = "hiveacid.kept"
+"""The table parameter of value `true` that shows that this provider has set `kept_parameters`."""
+
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
 

@@ -21,6 +21,7 @@ from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
 from airflow_hiveacid.plan.keeping import (
+    KEPT,
     READABLE_FOR,
     duration,
     kept_parameters,
@@ -49,10 +50,20 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    notes = VersionNotes.of(table)
     if not leaves_alone(table.parameters, client.generation):
-        client.set_table_parameters(table.ref, kept_parameters(client.generation))
+        # In one call, so that `look_after` recognizes the parameters if this process dies.
+        parameters = {**kept_parameters(client.generation), KEPT: "true"}
+        client.set_table_parameters(table.ref, parameters)
     table = client.get_table(table.ref)
+    try:
+        return _kept(client, table)
+    except KeepingRefusedError:
+        _unset_unneeded(client, client.get_table(table.ref), VersionNotes.of(table))
+        raise
+
+
+def _kept(client: MetastorePort, table: TableInfo) -> Keeping:
+    """Return the guarantee of a table that the server leaves alone; write its note if needed."""
     old_keeping = promises_of(client, table).keeping
     if old_keeping is not None:
         return old_keeping
@@ -63,6 +74,9 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     roots, write_ids = _roots_now(client, table)
     if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
+    if not leaves_alone(client.get_table(table.ref).parameters, client.generation):
+        why = "another client has just removed the parameters that stop compactions"
+        raise KeepingRefusedError(table=table.ref, waiting=why)
     keeping = Keeping(
         roots={info.name: floor_of(state, table.kind) for info, state in roots},
         last_entry_id=max(entry_ids, default=-1),
@@ -71,7 +85,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     # The guarantee is based on this listing. So earlier losses are looked up in the same listing.
     # If files are removed later, the guarantee reveals the loss.
     _note_what_is_missed(client, table, roots, write_ids)
-    notes.note_keeping(keeping)
+    VersionNotes.of(table).note_keeping(keeping)
     _log.info("keeping versions from now on table=%s", table.ref)
     return keeping
 
@@ -102,7 +116,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
-    client.set_table_parameters(table.ref, dict.fromkeys(kept_parameters(client.generation), None))
+    _unset(client, table)
 
 
 def note_as_ours(
@@ -135,7 +149,8 @@ def opted_out_of(table: TableInfo, name: str) -> str | None:
     if opted_out(table.parameters, name, is_kept=False) is None:
         return None
     notes = VersionNotes.of(table)
-    is_kept = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
+    is_ours = KEPT in table.parameters or READABLE_FOR in table.parameters
+    is_kept = is_ours or notes.is_kept() or bool(notes.tags())
     key = opted_out(table.parameters, name, is_kept=is_kept)
     if key is None:
         return None
@@ -150,8 +165,9 @@ def look_after(
     """Maintain the guarantees and notes of a table before the cleaner removes files.
 
     Remove expired tags, and end a guarantee that another client has broken; if a parameter or tag
-    requires one, keep the table again. Write notes of dropped partitions, and combine many notes
-    into a few files. `now_s` is by the metastore's clock.
+    requires one, keep the table again. Remove our parameters if a process died before or after its
+    guarantee. Write notes of dropped partitions, and combine many notes into a few files. `now_s`
+    is by the metastore's clock.
     """
     notes = VersionNotes.of(table) if notes is None else notes
     newest = {tag.name: tag for tag in notes.tags()}
@@ -178,9 +194,23 @@ def look_after(
         if notes.is_kept() and promises_of(client, client.get_table(table.ref)).keeping is None:
             _forget_keeping(client, table, notes)
             notes.refresh()
+        _unset_unneeded(client, table, notes)
     note_dropped(client, table, notes)
     notes.tidy_own_compactions()
     notes.tidy_resets()
+
+
+def _unset_unneeded(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
+    """Remove the parameters that this provider has set if nothing requires a guarantee."""
+    is_needed = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
+    if KEPT in table.parameters and not is_needed:
+        _log.info("the server may compact and clean again table=%s", table.ref)
+        _unset(client, table)
+
+
+def _unset(client: MetastorePort, table: TableInfo) -> None:
+    names = (*kept_parameters(client.generation), KEPT)
+    client.set_table_parameters(table.ref, dict.fromkeys(names))
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:

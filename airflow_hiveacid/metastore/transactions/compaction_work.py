@@ -317,19 +317,21 @@ class _QueueWorker:
         returns the oldest entry of a shared pool, for any table. A Hive worker that claims one at
         the same time cannot mark it as compacted, and commits nothing. Call this while holding the
         compactors' lock. Each request is in `served` before its entry ends, so that the caller can
-        repeat it if the compaction fails.
+        repeat it if the compaction fails. If the caller dies, `_end_dead` repeats those whose
+        message ends with the pool of the dead entry.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return
         for entry in self._at_work():
             if entry.has_our_worker or entry.waits_for_us:
                 _end_dead(self.client, entry)
-            elif entry.waits_for_anybody and kind in (entry.compaction_type, CompactionType.MAJOR):
+        for entry in self._at_work():  # including the requests that have just been repeated
+            if entry.waits_for_anybody and kind in (entry.compaction_type, CompactionType.MAJOR):
                 served.append(entry)
                 end_entry(
                     self.client,
                     ClaimedCompaction.of_entry(entry),
-                    f"taken over by {self._worker_id}, which compacts it now",
+                    f"taken over by {self._worker_id}, which compacts it now in pool {self.pool}",
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
@@ -465,7 +467,8 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     is dead (`CompactionEntry.is_dead`). Our workers hold the compactors' lock from before their
     request until their transaction ends. Entries are listed first, then transactions and locks: if
     a listed entry of ours has no such lock, its worker has died or committed. So the entries are
-    then read again. On 3.1, nothing is done.
+    then read again. Requests that a dead worker of ours had replaced are repeated, and returned,
+    too. On 3.1, nothing is done.
     """
     if client.generation is MetastoreGeneration.V3:
         return ()
@@ -477,15 +480,18 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
         granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
         held = {(k.partition or "").lower() for k in granted}
         entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
-        for entry in entries:
-            is_left = entry.entry_id in ours and str(entry.partition or "").lower() not in held
-            if entry.is_dead(txns) or (is_left and entry.is_at_work):
-                _end_dead(client, entry)
+        left = [e for e in entries if e.entry_id in ours and e.is_at_work]
+        left = [e for e in left if str(e.partition or "").lower() not in held]
+        dead = [e for e in entries if e.is_dead(txns) or e in left]
+        for entry in dead:
+            _end_dead(client, entry)
+        if dead:
+            entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
     return tuple(e for e in entries if e.waits_for_anybody)
 
 
 def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
-    """Return the requests that `end_dead_entries` would return, but change nothing."""
+    """Return the unclaimed requests of other clients, but end and repeat nothing."""
     if client.generation is MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.waits_for_anybody)
@@ -496,7 +502,10 @@ def _lock_of_compactors(ref: TableRef) -> TableRef:
 
 
 def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
-    """End an entry whose worker has died; if its transaction is committed, mark it as compacted."""
+    """End an entry whose worker has died; if its transaction is committed, mark it as compacted.
+
+    Otherwise, repeat the requests of other clients that our worker had replaced by this entry.
+    """
     _log.warning(
         "ending compaction %s, because its worker died owner=%s", entry.entry_id, entry.owner
     )
@@ -505,6 +514,9 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
         _mark_compacted(client, claim)
     else:
         end_entry(client, claim, "its worker died")
+        for request in client.show_compactions(entry.table, entry.partition):
+            if (request.error_message or "").endswith(f"in pool {entry.pool}"):
+                _ask_again(client, request)
 
 
 def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:

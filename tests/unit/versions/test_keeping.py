@@ -8,13 +8,28 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
-from airflow_hiveacid.format.state.versions import Guarantee
-from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.state.versions import Guarantee, VersionSpec
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.plan.keeping import READABLE_FOR, duration, readable_for
+from airflow_hiveacid.plan.keeping import (
+    NO_AUTO_COMPACTION,
+    NO_CLEANUP,
+    READABLE_FOR,
+    duration,
+    readable_for,
+)
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.versions.keeping import keep, keep_no_more, note_as_ours
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import (
+    keep,
+    keep_no_more,
+    keep_readable,
+    note_as_ours,
+    opted_out_of,
+)
+from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
@@ -174,6 +189,115 @@ def test_a_damaged_horizon_raises_an_error(bench: Bench) -> None:
     bench.we_write(overwrites=True)
     with pytest.raises(errors.CorruptFileError, match="not a note"):
         bench.names(version=1)
+
+
+# ---- the parameters of a guarantee that never began, or has ended --------------------------------
+
+OURS = {"no_auto_compaction", "no_cleanup", "hiveacid.kept"}
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(*_: object) -> None:
+    raise Killed
+
+
+def has_opted_out(bench: Bench) -> bool:
+    return any(opted_out_of(bench.table, name) for name in (NO_AUTO_COMPACTION, NO_CLEANUP))
+
+
+def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
+    bench.we_write()
+    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    with pytest.raises(errors.KeepingRefusedError):
+        keep(bench.client, bench.table)
+    assert not OURS & set(bench.table.parameters)
+    with pytest.raises(errors.KeepingRefusedError):
+        keep_readable(bench.client, bench.ref, "7 days")
+    # nothing but these stops the next compaction, which would again refuse the guarantee
+    assert bench.table.parameters["no_auto_compaction"] == "true"
+
+
+def test_the_parameters_of_a_process_that_died_before_its_guarantee_are_removed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.we_write()
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionNotes, "note_keeping", killed)
+        with pytest.raises(Killed):
+            keep(bench.client, bench.table)
+    assert bench.table.parameters["no_auto_compaction"] == "true"
+    assert not has_opted_out(bench)
+    bench.clean()
+    assert not OURS & set(bench.table.parameters)
+
+
+def test_the_parameters_of_a_process_that_died_after_its_guarantee_are_removed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.we_write()
+    keep_readable(bench.client, bench.ref, "7 days")
+    change = bench.client.set_table_parameters
+
+    def changed(ref: TableRef, parameters: dict[str, str | None]) -> None:
+        if READABLE_FOR not in parameters:
+            raise Killed
+        change(ref, parameters)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "set_table_parameters", changed)
+        with pytest.raises(Killed):
+            keep_no_more(bench.client, bench.table)
+    assert not bench.notes.is_kept()
+    assert not has_opted_out(bench)
+    bench.clean()
+    assert not OURS & set(bench.table.parameters)
+
+
+def test_the_parameters_of_a_guarantee_that_a_compaction_has_ended_are_removed(
+    bench: Bench,
+) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.notes.forget_tag("a")
+    bench.clean()
+    assert bench.notes.is_kept()  # as long as nobody else compacts
+    bench.somebody_compacts()
+    bench.clean()
+    assert not OURS & set(bench.table.parameters)
+
+
+def test_a_guarantee_without_its_parameters_is_refused(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cleaning found them while a job was still listing the table's files."""
+    bench.we_write()
+    ask = bench.client.list_partitions
+
+    def asked(table: TableInfo) -> object:
+        with_past(bench.client, table, plan_only=False)
+        return ask(table)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "list_partitions", asked)
+        with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
+            keep(bench.client, bench.table)
+    assert bench.notes.promises() == Promises()
+
+
+def test_parameters_of_the_owner_stay(make_bench: Callable[..., Bench]) -> None:
+    """Also if a guarantee relied on them."""
+    set_by_owner = {"NO_AUTO_COMPACTION": "true", "no_cleanup": "true"}
+    bench = make_bench(parameters=set_by_owner)
+    bench.we_write()
+    keep(bench.client, bench.table)
+    bench.somebody_compacts()
+    bench.clean()
+    assert not bench.notes.is_kept()
+    assert set_by_owner.items() <= bench.table.parameters.items()
+    assert has_opted_out(bench)
 
 
 # ---- retention -----------------------------------------------------------------------------------

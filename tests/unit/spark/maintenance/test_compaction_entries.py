@@ -481,6 +481,68 @@ def test_a_waiting_request_of_a_different_client_is_taken_over(
     assert values(client, table) == [1, 2, 3]
 
 
+def died(client: FakeClient, table: TableInfo, at: str) -> None:
+    def die(step: str) -> None:
+        if step == at:
+            for later in ("mark_refused", "abort_txn"):
+                client.server.break_next(later, Killed(), is_done=False)  # type: ignore[arg-type]
+            raise Killed
+
+    earlier = client.valid_txns().open
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR, die, job_key="dag/run/dead/-1")
+    client.server.faults.clear()
+    for txn_id in set(client.valid_txns().open) - set(earlier):
+        client.abort_txn(txn_id)
+
+
+@pytest.mark.parametrize("at", ["staged", "published", "body_done"])
+@pytest.mark.parametrize("theirs", [CompactionType.MINOR, CompactionType.MAJOR])
+def test_the_request_that_a_dead_worker_took_over_waits_again(
+    client: FakeClient, table: TableInfo, at: str, theirs: CompactionType
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, theirs, pool="etl")
+    died(client, table, at)
+    assert asked(client, table) == []
+    (waiting,) = end_dead_entries(client, table.ref)
+    assert asked(client, table) == [(theirs, "etl")]
+    assert end_dead_entries(client, table.ref) == (waiting,)  # once
+    filled(client, table)  # what the dead worker has published stays
+    assert compact(client, table, AUTO).serves == waiting.asked_by
+    assert asked(client, table) == []
+    assert states(client, table)[-1] is CompactionState.READY_FOR_CLEANING
+
+
+def test_the_next_compaction_serves_the_request_that_a_dead_worker_took_over(
+    client: FakeClient, table: TableInfo
+) -> None:
+    """Also if the worker dies after the next compaction was planned."""
+    filled(client, table)
+
+    def die(step: str) -> None:
+        if step == "opened":
+            client.request_compaction(table.ref, None, CompactionType.MINOR, pool="etl")
+            died(client, table, "staged")
+
+    outcome = compact(client, table, MAJOR, die)
+    assert outcome.done
+    assert outcome.serves.startswith("compaction 3 (minor, requested by")
+    assert asked(client, table) == []
+
+
+def test_the_request_that_a_worker_served_before_it_died_is_not_repeated(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    assert compact(client, table, MAJOR, job_key="dag/run/dead/-1").serves
+    filled(client, table)
+    died(client, table, "staged")
+    assert end_dead_entries(client, table.ref) == ()
+    assert asked(client, table) == []
+
+
 def test_a_minor_compaction_does_not_take_over_a_request_for_a_major_one(
     client: FakeClient, table: TableInfo
 ) -> None:
