@@ -130,6 +130,10 @@ class LockInfo:
             return False
         return not self.table or self.table.lower() == ref.name.lower()
 
+    def concerns(self, ref: TableRef) -> bool:
+        """Return whether this lock covers the table or belongs to a compaction of it."""
+        return any(map(self.covers, (ref, presence_of_compactions(ref), lock_of_compactors(ref))))
+
     def __str__(self) -> str:
         name = ".".join(n for n in (self.db, self.table) if n)
         where = f"{name}/{self.partition}" if self.partition else name
@@ -238,6 +242,11 @@ def presence_of_compactions(ref: TableRef) -> TableRef:
     shows them to other copies of the job, and to a process that kills it.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
+
+
+def lock_of_compactors(ref: TableRef) -> TableRef:
+    """Return the artificial table name, each of whose partitions only one compactor can lock."""
+    return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
 
 
 def presence_component(name: TableRef) -> LockComponent:
