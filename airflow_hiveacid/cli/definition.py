@@ -189,7 +189,7 @@ _LOOK: Final = (
     ),
     Command(
         name="locks",
-        help="list the locks on a table, or all locks",
+        help="list the locks on a table, its database and its compactions, or all locks",
         function="transactions:locks",
         arguments=(MAYBE_TABLE, OUTPUT),
     ),

@@ -130,6 +130,10 @@ class LockInfo:
             return False
         return not self.table or self.table.lower() == ref.name.lower()
 
+    def concerns(self, ref: TableRef) -> bool:
+        """Return whether this lock covers the table or belongs to a compaction of it."""
+        return any(map(self.covers, (ref, presence_of_compactions(ref), lock_of_compactors(ref))))
+
     def __str__(self) -> str:
         name = ".".join(n for n in (self.db, self.table) if n)
         where = f"{name}/{self.partition}" if self.partition else name
@@ -205,6 +209,32 @@ def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
     return tuple(filter(is_in_the_way, locks))
 
 
+def blockers_of(
+    request: LockRequest,
+    lock_id: LockId,
+    locks: Sequence[LockInfo],
+    generation: MetastoreGeneration,
+) -> tuple[LockInfo, ...]:
+    """Return one lock of each earlier request that a waiting request has to wait for.
+
+    `locks` are all locks of the server, including those of the request. The lock that the server
+    names as the obstacle comes first, then the granted locks, then those that wait, too.
+    """
+    named = {lock.blocked_by for lock in locks if lock.lock_id == lock_id}
+    earlier = [k for k in locks if k.lock_id < lock_id and k.txn_id != request.txn_id]
+    blockers = {lock.lock_id: lock for lock in earlier if lock.lock_id in named}
+    for part in request.components:
+        for lock in in_the_way(
+            earlier, part.table, part.partition, part.lock_type, generation, key_of=str
+        ):
+            blockers[lock.lock_id] = lock
+
+    def order(lock: LockInfo) -> tuple[bool, bool, LockId]:
+        return lock.lock_id not in named, lock.state is not LockState.ACQUIRED, lock.lock_id
+
+    return tuple(sorted(blockers.values(), key=order))
+
+
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
@@ -212,6 +242,11 @@ def presence_of_compactions(ref: TableRef) -> TableRef:
     shows them to other copies of the job, and to a process that kills it.
     """
     return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
+
+
+def lock_of_compactors(ref: TableRef) -> TableRef:
+    """Return the artificial table name, each of whose partitions only one compactor can lock."""
+    return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
 
 
 def presence_component(name: TableRef) -> LockComponent:

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Final, NoReturn
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.records.commits import time_text
@@ -26,6 +25,7 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions.owners import owner_text, writer_of
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
 from airflow_hiveacid.storage.stores.listing import list_roots
@@ -34,7 +34,6 @@ from airflow_hiveacid.versions.loss_detector import LossDetector
 
 Root = tuple[PartitionInfo, Listing]
 
-_MOST_WRITERS: Final = 5
 _MOST_DROPPED: Final = 5
 # Compaction states in which the server's cleaner has not removed any file. FAILED is not included.
 # The cleaner of Hive 3.1 sets this state after an error, when it may have removed files.
@@ -310,9 +309,9 @@ def past_of(
 ) -> Past:
     """Return a `Past` for a version of a transactional table; else raise an error.
 
-    Reads the compaction queue, and the locks if the version has open writes. `version` must not be
-    the current state. `taken_s` returns a time of the metastore's clock from before the snapshot.
-    For the errors of a version, see `as_of_number` and `as_of_time`.
+    Reads the compaction queue, and who runs an open write of the version. `version` must not be the
+    current state. `taken_s` returns a time of the metastore's clock from before the snapshot. For
+    the errors of a version, see `as_of_number` and `as_of_time`.
     """
     if table.kind is TransactionalKind.NONE:
         raise errors.NotTransactionalError(table=table.ref)
@@ -390,14 +389,12 @@ def _settled(
     try:
         return versions.as_of_number(current_ids, number)
     except errors.VersionNotSettledError as error:
-        writers = [
-            f"{lock} since {time_text(lock.acquired_s)}" if lock.acquired_s else str(lock)
-            for lock in client.show_locks(table.ref)
-            if lock.lock_type is not LockType.SHARED_READ
-        ]
-        holders = "; ".join(sorted(set(writers))[:_MOST_WRITERS])
+        writer = writer_of(client, table.ref, WriteId(error.write_id))
         raise errors.VersionNotSettledError(
-            table=table.ref, version=number, write_id=error.write_id, who=holders
+            table=table.ref,
+            version=number,
+            write_id=error.write_id,
+            who="" if writer is None else owner_text(client, writer),
         ) from None
 
 

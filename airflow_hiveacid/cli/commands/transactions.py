@@ -43,11 +43,18 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
 
 
 def locks(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the locks on a table and its partitions, or all locks."""
+    """Yield all locks, or those on a table, its partitions or its database.
+
+    Locks of our compactions of the table are included; they are on artificial names.
+    """
     with cli_metastore.connected(options) as client:
         if options.table is not None:
             client.get_table(options.table)
-        lock_infos = client.show_locks(options.table)
+        lock_infos = [
+            lock
+            for lock in client.show_locks()
+            if options.table is None or lock.concerns(options.table)
+        ]
     columns = (
         field("lock", "lock_id", is_number=True),
         field("table", wraps=True),

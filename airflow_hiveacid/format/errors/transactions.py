@@ -122,7 +122,8 @@ class LockNotAcquiredError(TransactionError, RetryableError):
         self.tables, self.lock_id, self.waited_s, self.holders = tables, lock_id, waited_s, holders
         super().__init__(
             f"no lock on {', '.join(tables)} after {waited_s:.1f} s (lock {lock_id}); held by:"
-            f" {holders or 'unknown'}. Run SHOW LOCKS; raise lock_timeout_s or retry later"
+            f" {holders or 'unknown'}. `hiveacid locks {tables[0]}` lists the locks, and `hiveacid"
+            " abort ID` ends a dead transaction; otherwise, raise lock_timeout_s or retry later"
         )
 
 

@@ -41,7 +41,7 @@ class CallProtocol(TBinaryProtocolAccelerated):  # type: ignore[misc] # Thrift h
         super().writeMessageBegin(name, type, self._number)
 
     def writeMessageEnd(self) -> None:  # noqa: N802 - Thrift's name
-        """End a call."""
+        """End a call. What follows is its reply, so a later error comes from the reply."""
         super().writeMessageEnd()
         self.is_reading = True
 

@@ -50,13 +50,17 @@ from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
+    LockInfo,
     LockRequest,
+    LockResponse,
     TableAccess,
+    lock_of_compactors,
     presence_of_compactions,
 )
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
+from airflow_hiveacid.metastore.transactions.owners import owner_text
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 
@@ -100,8 +104,9 @@ class CompactionWork:
     def begin(self, kind: CompactionType, on_alone: Callable[[MetastoreTransaction], None]) -> None:
         """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
         worker = self._worker
-        if not worker.await_turn(self.txn.txn_id, kind):
-            self.refuse("another compactor is at work here")
+        rival = worker.await_turn(self.txn.txn_id, kind)
+        if rival is not None:
+            self.refuse(f"another compactor is at work here: {rival}")
             return
         on_alone(self.txn)
         worker.make_way(kind, self.served)
@@ -240,33 +245,40 @@ class _QueueWorker:
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
-    def await_turn(self, txn_id: TxnId, kind: CompactionType) -> bool:
-        """Take the compactors' lock, or wait for it; return False if this compaction gives way."""
+    def await_turn(self, txn_id: TxnId, kind: CompactionType) -> str | None:
+        """Take the compactors' lock, or wait for it; return the rival if this one gives way."""
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
-        while not self._is_alone(txn_id, kind):
+        while (answer := self._lock(txn_id, kind)).state is not LockState.ACQUIRED:
             rival = self._at_work_here()
-            match = COMPACTOR.fullmatch(rival)
-            earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
-            meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
-            match policies.outcome(self.policy, self.client.generation, meeting):
+            outcome = policies.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
+            if rival is not None:
+                match = COMPACTOR.fullmatch(rival.agent_info)
+                earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
+                meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
+                outcome = policies.outcome(self.policy, self.client.generation, meeting)
+            match outcome:
                 case policies.ConflictOutcome.FAILS:
                     raise errors.WriteConflictError(
                         txn_id=txn_id,
-                        reason=f"a {meeting.earlier.value} compaction is at work at {self._name},"
-                        f" and the policy {self.policy.value} allows only the first of the two",
+                        reason=f"the policy {self.policy.value} allows only the first of two"
+                        f" compactions of {self._name}, and one is at work:"
+                        f" {self._owner_of(rival)}",
                     )
                 case policies.ConflictOutcome.COMPACTS:
                     waited_s = clock.monotonic() - began_s
                     if waited_s >= timeout_s:
                         raise errors.LockNotAcquiredError(
-                            tables=(str(self.ref),), lock_id=0, waited_s=waited_s, holders=rival
+                            tables=(str(self.ref),),
+                            lock_id=answer.lock_id,
+                            waited_s=waited_s,
+                            holders=self._owner_of(rival),
                         )
                     clock.sleep(min(pause_s, timeout_s - waited_s))
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 case _:
-                    return False
-        return True
+                    return self._owner_of(rival)
+        return None
 
     @property
     def _worker_id(self) -> str:
@@ -276,22 +288,26 @@ class _QueueWorker:
     def _name(self) -> str:
         return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
 
-    def _at_work_here(self) -> str:
-        """Return the agent info of a running compactor's lock; empty if none runs."""
-        locks = self.client.show_locks(_lock_of_compactors(self.ref))
-        partition = None if self.partition is None else str(self.partition)
+    def _at_work_here(self) -> LockInfo | None:
+        """Return a running compactor's lock; None if it has ended."""
+        locks = self.client.show_locks(lock_of_compactors(self.ref))
+        partition = "" if self.partition is None else str(self.partition).lower()
         here = (
-            lock.agent_info
+            lock
             for lock in locks
-            if lock.state is LockState.ACQUIRED
-            and (lock.partition or "").lower() == (partition or "").lower()
+            if lock.state is LockState.ACQUIRED and (lock.partition or "").lower() == partition
         )
-        return next(here, "")
+        return next(here, None)
 
-    def _is_alone(self, txn_id: TxnId, kind: CompactionType) -> bool:
+    def _owner_of(self, rival: LockInfo | None) -> str:
+        if rival is None or rival.txn_id is None:
+            return ""
+        return f"{rival.agent_info} in {owner_text(self.client, rival.txn_id)}"
+
+    def _lock(self, txn_id: TxnId, kind: CompactionType) -> LockResponse:
         """Try to take the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
-            table=_lock_of_compactors(self.ref),
+            table=lock_of_compactors(self.ref),
             lock_type=LockType.EXCLUSIVE,
             operation=DataOperation.SELECT,
             partition=self.partition,
@@ -304,10 +320,9 @@ class _QueueWorker:
                 agent_info=f"hiveacid {kind.value} compaction",
             )
         )
-        if answer.state is LockState.ACQUIRED:
-            return True
-        self.client.unlock(answer.lock_id)
-        return False
+        if answer.state is not LockState.ACQUIRED:
+            self.client.unlock(answer.lock_id)
+        return answer
 
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.
@@ -476,7 +491,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     ours = {e.entry_id for e in entries if e.is_at_work and (e.has_our_worker or e.waits_for_us)}
     if any(e.txn_id is not None for e in entries) or ours:
         txns = client.valid_txns()
-        locks = client.show_locks(_lock_of_compactors(ref)) if ours else ()
+        locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
         granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
         held = {(k.partition or "").lower() for k in granted}
         entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
@@ -495,10 +510,6 @@ def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     if client.generation is MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.waits_for_anybody)
-
-
-def _lock_of_compactors(ref: TableRef) -> TableRef:
-    return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
 
 
 def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:

@@ -13,10 +13,16 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockState
-from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, TableAccess
+from airflow_hiveacid.format.words import first_few
+from airflow_hiveacid.metastore.locks import (
+    LockRequest,
+    LockResponse,
+    TableAccess,
+    blockers_of,
+)
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock
 
@@ -100,7 +106,7 @@ def acquire_without_queueing(
 def _give_up(
     client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
 ) -> errors.LockNotAcquiredError:
-    holders = answer.message or _holders(client, request)
+    holders = answer.message or _holders(client, request, answer.lock_id)
     try:
         client.unlock(answer.lock_id)
     except errors.HiveAcidError as error:
@@ -115,17 +121,14 @@ def _tables(request: LockRequest) -> tuple[str, ...]:
     return tuple(sorted({str(component.table) for component in request.components}))
 
 
-def _holders(client: MetastorePort, request: LockRequest) -> str:
-    refs = sorted({component.table for component in request.components})
+def _holders(client: MetastorePort, request: LockRequest, lock_id: LockId) -> str:
     try:
-        locks = [lock for ref in refs for lock in client.show_locks(ref)]
+        # List all locks, because a lock on a database also blocks requests for its tables.
+        locks = client.show_locks()
     except errors.HiveAcidError as error:
         return f"unknown ({error})"
-    others = [lock for lock in locks if lock.txn_id != request.txn_id]
-    others.sort(key=lambda lock: (lock.state is not LockState.ACQUIRED, lock.lock_id))
-    first = others[:_MOST_HOLDERS]
-    more = f" and {len(others) - len(first)} more" if len(others) > len(first) else ""
-    return "; ".join(map(str, first)) + more
+    blockers = blockers_of(request, lock_id, locks, client.generation)
+    return first_few([str(lock) for lock in blockers], most=_MOST_HOLDERS)
 
 
 class WaitedInVainError(Exception):

@@ -23,8 +23,9 @@ from airflow_hiveacid.format.words import age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
+from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
@@ -123,7 +124,7 @@ def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = Fal
         snapshot=snapshot,
         roots=_measured(client, table, snapshot, counts_rows=counts_rows),
         entries=entries,
-        locks=client.show_locks(table.ref),
+        locks=tuple(lock for lock in client.show_locks() if lock.concerns(table.ref)),
         generation=client.generation,
     )
 
@@ -167,6 +168,11 @@ def compaction_findings(
             cause=f"later deltas have to wait for writers{writers}" if writers else "",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
+    # On 3.1, and before a compactor has its entry, only its lock shows it (`lock_findings`).
+    compactors = lock_of_compactors(table.ref).name.lower()
+    held = {
+        (k.partition or "").lower() for k in facts.locks if (k.table or "").lower() == compactors
+    }
     paused = pauses(table, [root.name for root in due], now_s=time.time())
     for name, why in paused.items():
         text = why if names_owners else "paused after failed jobs; `explain` has the reason"
@@ -177,7 +183,7 @@ def compaction_findings(
             cause=f"partitions are due, but {text}",
         )
     for root in due:
-        if root.name in pending or root.name in paused:
+        if root.name in pending or root.name in paused or root.name.lower() in held:
             continue
         why = " and ".join(map(str, exceeded(root.compactable, policy)))
         yield Finding(
@@ -323,4 +329,8 @@ def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> It
 
 def _anonymous(lock: LockInfo) -> str:
     where = f"partition {lock.partition}" if lock.partition else "the table"
-    return f"{lock.lock_type.value} on {where} by transaction {lock.txn_id} ({lock.state.value})"
+    if not lock.table:
+        where = "the database"
+    agent = f"{lock.agent_info}, " if COMPACTOR.fullmatch(lock.agent_info) else ""
+    owner = f"transaction {lock.txn_id} ({agent}{lock.state.value})"
+    return f"{lock.lock_type.value} on {where} by {owner}"

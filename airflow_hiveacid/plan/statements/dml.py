@@ -356,11 +356,14 @@ def columns_of_texts(
     table: TableInfo, spec: InsertSpec, source_columns: Sequence[str]
 ) -> frozenset[str]:
     """Return the columns to which an INSERT gives strings; Spark casts these strings."""
-    if spec.source.values is not None:
+    if spec.source.values is not None:  # Spark gets every constant as a string
         return frozenset(table.column_names)
+    # The values of PARTITION (p = '1') are strings, too.
     fixed = frozenset(name.lower() for name in spec.partition)
-    every = _targets(table, spec, fixed, source_columns) if spec.text_at else []
-    return fixed | {name for index, name in enumerate(every) if index in spec.text_at}
+    if not spec.text_at:
+        return fixed
+    targets = _targets(table, spec, fixed, source_columns)
+    return fixed | {name for index, name in enumerate(targets) if index in spec.text_at}
 
 
 def _targets(

@@ -4,6 +4,9 @@ A `MergeProgram` is built from the schemas alone, to find all errors before a tr
 Only needed columns of the target are read. The source is read once and kept (`localCheckpoint`),
 and so are the matched pairs with their clause and new row. If an executor with kept rows is lost,
 the job fails, because reading the source again might give other rows.
+
+Two source rows that match one target row are found in `writing/event_files.py`, which writes the
+events in the order of their old rows and so meets the second event of a row right after the first.
 """
 
 from __future__ import annotations

@@ -46,6 +46,7 @@ from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import survey
@@ -61,6 +62,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import status_of
+from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import insert, write_acid
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
@@ -424,6 +426,37 @@ def test_explain_lists_table_properties_that_block_maintenance_before_due_work(
     assert "NO_CLEANUP=true; set it to false" in other[2]
     assert due[:2] == ("compaction", "due")
     assert "2 delta directories (threshold 2)" in due[2]
+
+
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+def test_a_compaction_at_work_is_among_the_locks_of_its_table_and_the_table_is_not_due(
+    client: FakeClient,
+    records: Callable[..., list[dict[str, Any]]],
+    explained: Callable[..., list[tuple[str, str, str]]],
+    generation: MetastoreGeneration,
+) -> None:
+    client.server.generation = generation
+    with compacting(
+        client,
+        job_terms("etl/compact", clock=client.server.clock),
+        table=client.get_table(REF),
+        partition=None,
+        compaction_type=CompactionType.MAJOR,
+    ) as work:
+        txn_id = work.txn.txn_id
+        assert {lock["txn_id"] for lock in records("locks", "demo.t")} == {txn_id}
+        found = explained("--delta-count", "2")
+        (collected,) = survey(client, ["demo.*"], GivenThresholds(delta_count=2)).numbers
+        work.refuse("the test is over")
+    assert ("compaction", "due") not in [(about, state) for about, state, _ in found]
+    (text,) = (text for about, _, text in found if about == "locks")
+    assert f"by transaction {txn_id} of tester@fake (hiveacid major compaction, acquired)" in text
+    assert f"`abort {txn_id}`" in text
+    assert f"by transaction {txn_id} (hiveacid major compaction, acquired)" in str(collected)
+    assert "@fake" not in str(collected)
+    assert ("compaction", "due") in [
+        (about, state) for about, state, _ in explained("--delta-count", "2")
+    ]
 
 
 def test_explain_names_the_open_write_that_blocks_a_due_compaction(

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
@@ -19,6 +20,7 @@ from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.state.versions import VersionSpec, newest_of
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
@@ -27,6 +29,7 @@ from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.tags import make_tag
 from airflow_hiveacid.versions.write_range import Version, WriteRange, between
+from tests.contract.bench import access
 from tests.unit.versions.conftest import Bench
 
 
@@ -102,6 +105,25 @@ def test_a_range_ends_below_the_first_open_write(bench: Bench) -> None:
         range_of(bench, 1, 4)
     with pytest.raises(errors.VersionNotSettledError):
         range_of(bench, 4)
+
+
+def test_an_open_version_names_the_job_that_writes_it_and_no_job_beside_it(bench: Bench) -> None:
+    """Both are ours: a dead INSERT, whose lock is a reader's, and a later MERGE."""
+    client = bench.client
+    bench.we_write()
+    writers = []
+    for job, operation in (("insert", DataOperation.INSERT), ("merge", DataOperation.UPDATE)):
+        txn_id = client.open_txn()
+        client.allocate_write_id(txn_id, bench.ref)
+        locks = components_for([], [access(bench.table, operation)], client.generation)
+        client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info=f"etl/{job}"))
+        writers.append(txn_id)
+    with pytest.raises(errors.VersionNotSettledError) as caught:
+        bench.past(version=3)
+    assert f"write ID 2 is still open: transaction {writers[0]} (" in str(caught.value)
+    assert "job etl/insert" in caught.value.who
+    assert f"`hiveacid abort {writers[0]}`" in caught.value.who
+    assert "merge" not in caught.value.who
 
 
 def test_a_kept_table_provides_changes_that_a_base_has_replaced(bench: Bench) -> None:

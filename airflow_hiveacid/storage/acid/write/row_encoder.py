@@ -255,6 +255,10 @@ class PythonValues:
 
 
 def _distinct(kind: type) -> type:
+    """Return a subclass of a key's type whose objects equal only themselves.
+
+    So a dictionary keeps several keys that are equal, as ORC maps may have them.
+    """
     own = {"__eq__": object.__eq__, "__hash__": object.__hash__}
     return type(f"_Distinct{kind.__name__}", (kind,), own)
 

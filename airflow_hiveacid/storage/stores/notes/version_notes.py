@@ -116,13 +116,15 @@ class VersionNotes(json_files.NotesOfTable):
         dropped = _latest(resets)
         newest = max(oldest.values(), default=0)
 
+        def is_unreadable(write_id: WriteId, partition: str) -> bool:
+            if partition in oldest:
+                return write_id < oldest[partition]
+            # It was dropped, so only versions up to its drop contain the write. They are unreadable
+            # if an existing partition is readable only in later versions.
+            return write_id <= dropped.get(partition, -1) < newest
+
         def is_over(note: CommitNote) -> bool:
-            return all(
-                note.write_id < oldest[partition]
-                if partition in oldest
-                else note.write_id <= dropped.get(partition, -1) < newest
-                for partition in note.partitions or ("",)
-            )
+            return all(is_unreadable(note.write_id, p) for p in note.partitions or ("",))
 
         every = self.commits()
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]

@@ -1,13 +1,33 @@
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CommitStateUnknownError, MetastoreUnavailableError
-from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
+from airflow_hiveacid.format.errors import (
+    CommitStateUnknownError,
+    LockNotAcquiredError,
+    MetastoreUnavailableError,
+    WriteConflictError,
+)
+from airflow_hiveacid.format.ids import TxnId
+from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.transactions.compaction_work import compacting, end_dead_entries
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockInfo,
+    LockRequest,
+    lock_of_compactors,
+)
+from airflow_hiveacid.metastore.transactions.compaction_work import (
+    CompactionWork,
+    compacting,
+    end_dead_entries,
+)
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 
@@ -102,3 +122,60 @@ def test_the_queue_entry_of_an_unknown_commit_is_resolved_by_the_next_run(
     assert state() is CompactionState.WORKING
     end_dead_entries(client, table.ref)
     assert state() is CompactionState.READY_FOR_CLEANING  # it was committed
+
+
+def work_of(
+    client: FakeClient, table: TableInfo, clock: ManualClock, job: str, policy: ConflictPolicy
+) -> AbstractContextManager[CompactionWork]:
+    return compacting(
+        client,
+        job_terms(job, lock_timeout_s=1, clock=clock),
+        table=table,
+        partition=None,
+        compaction_type=CompactionType.MAJOR,
+        policy=policy,
+    )
+
+
+@pytest.mark.parametrize("policy", ConflictPolicy)
+def test_a_second_compactor_names_the_transaction_and_job_that_it_gives_way_to(
+    client: FakeClient, table: TableInfo, clock: ManualClock, policy: ConflictPolicy
+) -> None:
+    with work_of(client, table, clock, "dag/run/first/-1", policy) as first:
+        try:
+            with work_of(client, table, clock, "dag/run/second/-1", policy) as second:
+                text = second.refusal or ""
+        except (WriteConflictError, LockNotAcquiredError) as error:
+            text = str(error)
+            assert "(lock 0)" not in text
+    owner = f"transaction {first.txn.txn_id} (tester@fake, job dag/run/first/-1, open for "
+    assert f"hiveacid major compaction in {owner}" in text
+    assert f"end it with `hiveacid abort {first.txn.txn_id}`" in text
+
+
+@pytest.mark.parametrize("policy", ConflictPolicy)
+def test_a_compactor_does_not_give_way_to_one_that_has_ended_meanwhile(
+    server: FakeMetastore,
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    policy: ConflictPolicy,
+) -> None:
+    rival = client.open_txn()
+    compactor = LockComponent(
+        table=lock_of_compactors(table.ref), lock_type=LockType.EXCLUSIVE, operation=None
+    )
+    client.lock(
+        LockRequest(txn_id=rival, components=(compactor,), agent_info="hiveacid major compaction")
+    )
+
+    class Client(FakeClient):
+        def show_locks(
+            self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+        ) -> tuple[LockInfo, ...]:
+            if ref == lock_of_compactors(table.ref):
+                client.abort_txn(rival)
+            return super().show_locks(ref, txn_id=txn_id)
+
+    with work_of(Client(server), table, clock, "dag/run/compact/-1", policy) as work:
+        assert work.refusal is None

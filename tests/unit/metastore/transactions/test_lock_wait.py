@@ -3,17 +3,25 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation, LockState
+from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.metastore.locks import LockRequest, LockResponse, components_for
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockInfo,
+    LockRequest,
+    LockResponse,
+    blockers_of,
+    components_for,
+)
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from tests.contract.bench import Started, access, start
+from tests.contract.bench import Started, access, month, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 
 OVERWRITE, UPDATE = DataOperation.OVERWRITE, DataOperation.UPDATE
+MOST_NAMED = 5
 
 
 @pytest.fixture
@@ -25,6 +33,18 @@ def holder(client: FakeClient, table: TableInfo) -> Started:
 def request_(client: FakeClient, table: TableInfo) -> LockRequest:
     components = components_for([], [access(table, UPDATE)], client.generation)
     return LockRequest(txn_id=client.open_txn(), components=components, agent_info="me")
+
+
+def held(client: FakeClient, part: LockComponent, agent: str) -> TxnId:
+    """A transaction of another client that has this lock, or waits for it."""
+    txn_id = client.open_txn()
+    client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info=agent))
+    return txn_id
+
+
+def lock_on(table: TableInfo, lock_type: LockType, value: str | None = None) -> LockComponent:
+    partition = None if value is None else month(value)
+    return LockComponent(table=table.ref, lock_type=lock_type, operation=None, partition=partition)
 
 
 def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> LockResponse:
@@ -94,3 +114,69 @@ def test_a_refused_or_aborted_lock_request_ends_the_wait(
     with pytest.raises(expected, match=text):
         wait(client, request_, clock)
     assert clock.slept_s == [0.05]
+
+
+def test_the_holder_is_named_even_if_many_readers_of_another_partition_are_older(
+    client: FakeClient, partitioned: TableInfo, clock: ManualClock
+) -> None:
+    for number in range(MOST_NAMED + 1):
+        held(client, lock_on(partitioned, LockType.SHARED_READ, "1"), f"reader {number}")
+    held(client, lock_on(partitioned, LockType.EXCLUSIVE, "2"), "the holder")
+    request = LockRequest(
+        txn_id=client.open_txn(),
+        components=(lock_on(partitioned, LockType.SHARED_WRITE, "2"),),
+        agent_info="me",
+    )
+    with pytest.raises(errors.LockNotAcquiredError) as caught:
+        wait(client, request, clock)
+    assert "the holder" in caught.value.holders
+    assert "reader" not in caught.value.holders
+    assert f"`hiveacid locks {partitioned.ref}`" in str(caught.value)
+
+
+def test_a_waiting_request_is_named_if_the_server_says_that_it_is_in_the_way(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    for number in range(MOST_NAMED + 1):
+        held(client, lock_on(table, LockType.SHARED_READ), f"reader {number}")
+    dropper = held(client, lock_on(table, LockType.EXCLUSIVE), "a waiting DROP")
+    request = LockRequest(
+        txn_id=client.open_txn(),
+        components=(lock_on(table, LockType.SHARED_READ),),
+        agent_info="me",
+    )
+    with pytest.raises(errors.LockNotAcquiredError) as caught:
+        wait(client, request, clock)
+    assert f"by transaction {dropper} of tester@fake (a waiting DROP, waiting)" in str(caught.value)
+    assert "reader" not in caught.value.holders
+
+
+def test_a_lock_on_the_database_is_among_the_blockers_and_the_servers_choice_comes_first(
+    client: FakeClient, request_: LockRequest
+) -> None:
+    def lock(number: int, kind: LockType, **parts: object) -> LockInfo:
+        fields: dict[str, object] = {
+            "lock_id": LockId(number),
+            "txn_id": TxnId(number + 100),
+            "db": "default",
+            "table": "t",
+            "partition": None,
+            "state": LockState.ACQUIRED,
+            "lock_type": kind,
+            "user": "",
+            "host": "",
+            "agent_info": "",
+        }
+        return LockInfo(**(fields | parts))  # type: ignore[arg-type]
+
+    own = {"txn_id": request_.txn_id, "state": LockState.WAITING, "blocked_by": LockId(3)}
+    locks = (
+        lock(1, LockType.SHARED_READ),
+        lock(2, LockType.EXCLUSIVE, table=None),
+        lock(3, LockType.EXCLUSIVE, state=LockState.WAITING),
+        lock(4, LockType.EXCLUSIVE, table="another"),
+        lock(5, LockType.SHARED_WRITE, **own),
+        lock(6, LockType.EXCLUSIVE, state=LockState.WAITING),
+    )
+    blockers = blockers_of(request_, LockId(5), locks, client.generation)
+    assert [lock.lock_id for lock in blockers] == [3, 2]
