@@ -18,6 +18,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
+from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
@@ -26,6 +27,7 @@ from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, Way
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
@@ -165,6 +167,22 @@ def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: 
         assert world.convert(to, SECOND).done
         assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
         assert not world.convert(to, SECOND).done
+
+
+@pytest.mark.parametrize("to", [FULL, ONLY, FLAT])
+def test_a_conversion_does_not_delay_the_cleaning_of_other_tables(
+    world: World, to: ConversionTarget
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    found: dict[str, tuple[Reader, ...]] = {}
+
+    def look(step: str) -> None:
+        other = TableRef("default", "other")
+        found[step] = possible_readers(world.client, other, world.client.valid_txns())
+
+    world.convert(to, SECOND, look)
+    assert not any(found[step] for step in ("excluded", "verified", "switched"))
 
 
 def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> None:
