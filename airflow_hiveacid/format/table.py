@@ -21,6 +21,10 @@ NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 READS_ORIGINALS: Final = "hiveacid.reads.originals"
 """With this parameter, files of an insert-only table outside of bases and deltas have rows."""
 
+COPY_OF: Final = "hiveacid.copy.of"
+"""Table parameter of a flat copy: the name and ID of the original table."""
+
+_KEPT: Final = "__acid"
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
 # FileUtils.charToEscape of Hive: all characters that must be escaped in a path or partition name.
@@ -52,6 +56,16 @@ class TableRef:
 
     def __str__(self) -> str:
         return f"{self.db}.{self.name}"
+
+
+def kept_table(ref: TableRef) -> TableRef:
+    """Return the name that a full-ACID table gets while its flat copy has the table's own name."""
+    return TableRef(ref.db, f"{ref.name}{_KEPT}")
+
+
+def is_kept_name(ref: TableRef) -> bool:
+    """Return True if `kept_table` returns such names."""
+    return ref.name.endswith(_KEPT)
 
 
 class TransactionalKind(enum.Enum):

@@ -47,6 +47,7 @@ from airflow_hiveacid.storage.stores.listing import (
     open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -434,9 +435,11 @@ class Cleaner:
     ) -> tuple[AcidState, Listing]:
         check_known_writes(self.client, self.table, listing, write_ids, txns)
         state = resolve(listing, write_ids, txns, self.table.kind)
-        if self.table.kind is TransactionalKind.INSERT_ONLY and not self.table.reads_originals:
+        if self.table.kind is TransactionalKind.INSERT_ONLY and not (
+            self.table.reads_originals and unfinished_conversion(self.table) is None
+        ):
             # A base does not make original files obsolete, because nothing proves that the base
-            # contains their rows.
+            # contains their rows. A conversion may have moved them since.
             state = dataclasses.replace(state, obsolete=state.obsolete_directories)
         return state, listing
 

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.format.words import first_few
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -292,9 +293,30 @@ class WayBack:
                 note_uri = ConversionNote.uri(table.location)
                 raise self.survey.refused(
                     f"{reason} after an earlier conversion was interrupted, so that conversion can"
-                    f" be neither finished nor undone; {note_uri} lists the files that it moved."
-                    " Move these files to their correct places, then remove that note"
+                    f" be neither finished nor undone. {_rescue(table, note, note_uri)}"
                 )
+
+
+def _rescue(table: TableInfo, note: ConversionNote, note_uri: str) -> str:
+    """Return what the owner does with a conversion that can be neither finished nor undone.
+
+    No file may go back to its old directory: a base may hide it there.
+    """
+    if note.write_id is not None or table.kind is TransactionalKind.NONE:
+        return (
+            "That conversion had moved all files, and set the parameters: leave all files where"
+            f" they are, check the table's rows, and remove {note_uri}"
+        )
+    moved = note.not_back()
+    return (
+        "Do not move files back to their old directories, which the base hides. These files are"
+        f" outside of base and deltas: {first_few(moved) or 'none'} ({note_uri} lists all as"
+        " targets). If a compaction wrote the base, it lacks their rows: move them to a new"
+        " directory outside the table, one for each partition, remove that note, and load each"
+        f" directory (LOAD DATA INPATH ... INTO TABLE {table.ref}), which gives their rows a new"
+        " write ID. If INSERT OVERWRITE or TRUNCATE wrote the base, their rows are replaced: remove"
+        " these files and that note"
+    )
 
 
 def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:

@@ -18,7 +18,14 @@ from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.table import FileFormat, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    COPY_OF,
+    FileFormat,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+    kept_table,
+)
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 
 KINDS: Final = {
@@ -26,8 +33,6 @@ KINDS: Final = {
     ConversionTarget.INSERT_ONLY: TransactionalKind.INSERT_ONLY,
     ConversionTarget.FLAT: TransactionalKind.NONE,
 }
-COPY_OF: Final = "hiveacid.copy.of"
-"""Table parameter of a flat copy: the name and ID of the original table."""
 
 _NEW_TABLE: Final = "use CREATE TABLE ... AS SELECT to copy its rows to a new table"
 _UNION_DIRECTORY: Final = re.compile(r"HIVE_UNION_SUBDIR_[0-9]+\Z")
@@ -58,11 +63,6 @@ class ConversionOutcome:
     rows: int | None = None
     files_moved: int = 0
     txn_id: int | None = None
-
-
-def kept_table(ref: TableRef) -> TableRef:
-    """Return the name that a full-ACID table gets while its flat copy has the table's own name."""
-    return TableRef(ref.db, f"{ref.name}__acid")
 
 
 def why_not_table(table: TableInfo, to: ConversionTarget) -> str | None:

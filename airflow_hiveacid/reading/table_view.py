@@ -28,6 +28,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import scheme_of
+from airflow_hiveacid.storage.stores.notes.conversion_note import naming_conversion
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.past import Past
@@ -117,7 +118,8 @@ class TableView:
 
         def state_of(info: PartitionInfo) -> AcidState:
             if self.table.kind is TransactionalKind.NONE:
-                return flat_state(self.listing(info))
+                with naming_conversion(self.table):
+                    return flat_state(self.listing(info))
             return resolve(self.listing(info), self.write_ids, self.txns, self.table.kind)
 
         return tuple(each_in_threads(state_of, self.partitions))
@@ -197,12 +199,16 @@ def numbered_files(
     for partition, (info, state) in enumerate(zip(partitions, states, strict=True)):
         storage = info.storage or table.storage
         check_files_readable(table.ref, storage, table.parameters, table.columns)
-        for file in plain_files(
-            state,
-            storage.format,
-            with_originals=table.reads_originals or is_flat,
-            text=text_form(table.ref, table.storage, table.parameters, info.storage),
-            columns=own_columns(table.ref, table.columns, info.name, info.columns, storage.format),
-        ):
+        with naming_conversion(table):
+            found = plain_files(
+                state,
+                storage.format,
+                with_originals=table.reads_originals or is_flat,
+                text=text_form(table.ref, table.storage, table.parameters, info.storage),
+                columns=own_columns(
+                    table.ref, table.columns, info.name, info.columns, storage.format
+                ),
+            )
+        for file in found:
             files.append((file_number(partition, len(files)), file))
     return tuple(files)

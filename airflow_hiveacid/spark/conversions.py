@@ -10,14 +10,15 @@ from __future__ import annotations
 import dataclasses
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import COPY_OF, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
 from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
+from airflow_hiveacid.metastore.half_exchange import copy_mark
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
-from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from airflow_hiveacid.spark.maintenance.exchange import Exchange
 from airflow_hiveacid.spark.statements.creation import create_and_fill
 from airflow_hiveacid.spark.writing.context import JobContext
 
@@ -71,7 +72,7 @@ def _leave(job: JobContext, table: TableInfo, exchange: Exchange) -> conversion.
         partition_columns=tuple(column.name for column in table.partition_columns),
         insert_only=True,
         comment=table.parameters.get("comment"),
-        properties={conversion.COPY_OF: copy_mark(table.ref, table)},
+        properties={COPY_OF: copy_mark(table.ref, table)},
     )
     create_and_fill(dataclasses.replace(job, spec=dataclasses.replace(job.spec, job=copy)))
     _converter(job, exchange.copy, ConversionTarget.FLAT).convert()

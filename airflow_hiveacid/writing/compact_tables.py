@@ -13,8 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError, TaskKilledError, typed
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.errors import (
+    CompactionNotDoneError,
+    HiveAcidError,
+    JobFailedError,
+    TaskKilledError,
+    typed,
+)
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
@@ -22,6 +28,7 @@ from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Win
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
+from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
 from airflow_hiveacid.writing.job import WritingJob
@@ -56,6 +63,7 @@ def _notes_of_writable(job: WritingJob, run: TablesPlan) -> dict[TableRef, Share
             check_files_writable(table)
             check_publishable(table.ref, table.location)
             check_writable(table.location)
+            _check_converted(table, run.spec)
             job.policy_of(table)
             notes[table.ref] = SharedNotes.of(table)
         except Exception as error:  # one table must not stop the others
@@ -63,6 +71,15 @@ def _notes_of_writable(job: WritingJob, run: TablesPlan) -> dict[TableRef, Share
                 log.exception("%s cannot be compacted", table.ref)
             run.fail(str(table.ref), typed(error))
     return notes
+
+
+def _check_converted(table: TableInfo, spec: CompactSpec) -> None:
+    """Raise CompactionNotDoneError if an unfinished conversion has moved files of the table.
+
+    A compaction could hide these files, or copy their rows, and prevent their recovery.
+    """
+    if table.kind is TransactionalKind.INSERT_ONLY and (why := unfinished_conversion(table)):
+        raise CompactionNotDoneError(table=table.ref, partition="", kind=spec.choice.value, why=why)
 
 
 def _compact(job: WritingJob, engine: CompactionEngine, run: TablesPlan, window: Window) -> None:

@@ -37,6 +37,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionType,
     fitting_job_id,
 )
+from airflow_hiveacid.metastore.half_exchange import missing_table
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
 from tests.contract.fake_metastore import FakeMetastore, Txn, Written
@@ -134,11 +135,13 @@ class FakeClient:
 
     @served
     def get_table(self, ref: TableRef) -> TableInfo:
+        if ref not in self.server.tables:
+            raise missing_table(self, ref)
         return self._table(ref)
 
     @served
     def get_source(self, ref: TableRef) -> TableInfo:
-        return self._table(ref)
+        return self.get_table(ref)
 
     @served
     def constraints(self, ref: TableRef) -> Constraints:

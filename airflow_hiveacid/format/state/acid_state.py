@@ -369,7 +369,8 @@ def flat_state(listing: Listing) -> AcidState:
                     path=f"{listing.location}/{file.path}",
                     reason=f"{name} is a directory of a transactional table, but this table is"
                     " not transactional: rows of aborted and replaced writes would be read. Use the"
-                    " transactional table, or copy its rows",
+                    " transactional table, or copy its rows. If a conversion of the table was"
+                    " interrupted, convert it again instead",
                 )
         if file.size_bytes:
             originals.append(file)

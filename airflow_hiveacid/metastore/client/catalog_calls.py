@@ -30,6 +30,7 @@ from airflow_hiveacid.metastore.client.connection import Connection, Faults, Rep
 from airflow_hiveacid.metastore.gen.constraints import ttypes as constraints
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables import ttypes as tables
+from airflow_hiveacid.metastore.half_exchange import missing_table
 from airflow_hiveacid.metastore.wire import Struct
 
 # A part of what HiveServer2 sends (HiveConf.METASTORE_CLIENT_CAPABILITIES). 4.x requires them to
@@ -97,10 +98,16 @@ class CatalogCalls:
             self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
 
     def get_table(self, ref: TableRef) -> TableInfo:
-        return catalog.table_info(self._raw_table(ref))
+        try:
+            return catalog.table_info(self._raw_table(ref))
+        except errors.TableNotFoundError:
+            raise missing_table(self, ref) from None
 
     def get_source(self, ref: TableRef) -> TableInfo:
-        return catalog.source_info(self._raw_table(ref))
+        try:
+            return catalog.source_info(self._raw_table(ref))
+        except errors.TableNotFoundError:
+            raise missing_table(self, ref) from None
 
     def constraints(self, ref: TableRef) -> Constraints:
         if self._connection.generation is MetastoreGeneration.V4:

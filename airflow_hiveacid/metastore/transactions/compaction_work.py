@@ -59,7 +59,11 @@ from airflow_hiveacid.metastore.locks import (
 )
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.process_user import process_user
-from airflow_hiveacid.metastore.transactions.fencing import ANONYMOUS, COMPACTOR
+from airflow_hiveacid.metastore.transactions.fencing import (
+    ANONYMOUS,
+    COMPACTOR,
+    agent_info_of_compactor,
+)
 from airflow_hiveacid.metastore.transactions.owners import owner_text
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
@@ -317,7 +321,7 @@ class _QueueWorker:
             LockRequest(
                 txn_id=txn_id,
                 components=(component,),
-                agent_info=f"hiveacid {kind.value} compaction",
+                agent_info=agent_info_of_compactor(kind.value),
             )
         )
         if answer.state is not LockState.ACQUIRED:

@@ -117,6 +117,11 @@ def agent_info_of(fencing_token: FencingToken | None) -> str:
     return ANONYMOUS if fencing_token is None else fencing_token.agent_info
 
 
+def agent_info_of_compactor(kind: str) -> str:
+    """Return the agent info of the lock that only compactors request; see `COMPACTOR`."""
+    return f"hiveacid {kind} compaction"
+
+
 def job_digest(job_key: str) -> str:
     """Return 32 hexadecimal digits that represent a job key."""
     return hashlib.sha256(job_key.encode()).hexdigest()[:_DIGEST_CHARACTERS]

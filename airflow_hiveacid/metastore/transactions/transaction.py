@@ -83,6 +83,11 @@ class MetastoreTransaction:
         return self._is_ended or os.getpid() != self._process_id
 
     @property
+    def agent_info(self) -> str:
+        """The agent info of this transaction's locks; all its lock requests have it."""
+        return agent_info_of(self._opened.fencing_token)
+
+    @property
     def lost(self) -> errors.TransactionError | None:
         """The error, if a heartbeat found that the transaction was aborted or cancelled."""
         return self._opened.heartbeat.lost
@@ -135,7 +140,7 @@ class MetastoreTransaction:
         request = LockRequest(
             txn_id=self.txn_id,
             components=components_for(self._plan.reads, (), self._client.generation),
-            agent_info=agent_info_of(self._opened.fencing_token),
+            agent_info=self.agent_info,
         )
         try:
             acquire_without_queueing(

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, kept_table
 from airflow_hiveacid.jobs.specs import maintenance, statements
 from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
 from airflow_hiveacid.metastore.listed_tables import is_pattern, partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.plan.conversion import KINDS, kept_table, why_not_table
+from airflow_hiveacid.plan.conversion import KINDS, why_not_table
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, opted_out
 from airflow_hiveacid.plan.rebalancing import check_rebalanceable
 from airflow_hiveacid.plan.statements import dml

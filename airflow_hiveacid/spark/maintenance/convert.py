@@ -145,9 +145,7 @@ class Converter:
         )
         acquire(
             self.client,
-            LockRequest(
-                txn_id=txn.txn_id, components=(component,), agent_info="hiveacid conversion"
-            ),
+            LockRequest(txn_id=txn.txn_id, components=(component,), agent_info=txn.agent_info),
             timeout_s=self.terms.lock_timeout_s,
             clock=self.terms.clock,
             on_enqueued=lambda: False,

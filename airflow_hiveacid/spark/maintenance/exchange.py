@@ -9,32 +9,33 @@ with write IDs can be renamed to that name (AcidEventListener).
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
-from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    COPY_OF,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+    kept_table,
+)
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
+from airflow_hiveacid.metastore.half_exchange import copies_of, copy_prefix, is_copy
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.plan.conversion import COPY_OF, kept_table
 
 if TYPE_CHECKING:
     from airflow_hiveacid.spark.maintenance.convert import Rows
     from airflow_hiveacid.spark.writing.spreading import RowDigest
-
-# The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
-# the suffix of a hidden table follows.
-_COPY: Final = re.compile(r"[0-9a-f]{12}(__ctas_[0-9a-f]{10}_[0-9a-f]{12})?\Z")
 
 log = logging.getLogger("hiveacid")
 
@@ -51,11 +52,7 @@ class Exchange:
     @property
     def copy(self) -> TableRef:
         """The name of the copy before it replaces the table, and after the table is restored."""
-        return TableRef(self.ref.db, f"{self._prefix}{self.terms.attempt.nonce}")
-
-    @property
-    def _prefix(self) -> str:
-        return f"{self.ref.name}__flat_"
+        return TableRef(self.ref.db, f"{copy_prefix(self.ref)}{self.terms.attempt.nonce}")
 
     @property
     def kept(self) -> TableRef:
@@ -65,9 +62,13 @@ class Exchange:
     def recover(self) -> None:
         """Rename the copy to the table's name, if an earlier job was killed before this rename."""
         acid_table = found_table(self.client, self.kept)
-        if acid_table is None or found_table(self.client, self.ref) is not None:
+        if acid_table is None:
             return
-        for copy in self._copies_of(acid_table):
+        copies = copies_of(self.client, self.ref, acid_table)
+        if self._table() is not None:
+            self._check_name(acid_table, copies)
+            return
+        for copy in copies:
             if copy.kind is TransactionalKind.NONE:
                 log.warning("finishing an interrupted exchange table=%s", self.ref)
                 self._rename(copy.ref, self.ref)
@@ -77,28 +78,34 @@ class Exchange:
         """Return the full-ACID table that this copy has replaced; None if there is none."""
         acid_table = found_table(self.client, self.kept)
         return (
-            acid_table if acid_table is not None and _is_copy(table, self.ref, acid_table) else None
+            acid_table if acid_table is not None and is_copy(table, self.ref, acid_table) else None
         )
 
     def make_room(self) -> None:
         """Check that no table has the name `kept`, and remove copies left by earlier jobs."""
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
-            if found_table(self.client, self.kept) is not None:
+            if (other := found_table(self.client, self.kept)) is not None:
+                self._check_name(other, copies_of(self.client, self.ref, other))
                 raise self._refused(ConversionTarget.FLAT, f"a table {self.kept} already exists")
-            for copy in self._copies_of(table):
+            for copy in copies_of(self.client, self.ref, table):
                 guard()
                 self.client.drop_table(copy.ref, purge=True)
 
-    def _copies_of(self, table: TableInfo) -> list[TableInfo]:
-        names = self.client.list_tables(self.ref.db)
-        # Skip a copy that a user has renamed, such as t__flat_old: it may have changed.
-        suffixes = (
-            name.removeprefix(self._prefix) for name in names if name.startswith(self._prefix)
-        )
-        refs = [TableRef(self.ref.db, self._prefix + end) for end in suffixes if _COPY.match(end)]
-        tables = [found_table(self.client, ref) for ref in refs]
-        return [copy for copy in tables if copy is not None and _is_copy(copy, self.ref, table)]
+    def _table(self) -> TableInfo | None:
+        """Return the table, or None if it is missing, also between the two renames."""
+        is_there = self.ref.name in self.client.list_tables(self.ref.db)
+        return self.client.get_table(self.ref) if is_there else None
+
+    def _check_name(self, acid_table: TableInfo, copies: list[TableInfo]) -> None:
+        """Check that the table's name was not taken while a killed job had renamed the table."""
+        if flat := next((c.ref for c in copies if c.kind is TransactionalKind.NONE), None):
+            raise self._refused(
+                ConversionTarget.FLAT,
+                f"an earlier conversion of it was interrupted, its rows are in {acid_table.ref} and"
+                f" {flat}, and a new table has its name now. Rename the new table, convert"
+                f" {self.ref} again, and move the new table's rows",
+            )
 
     def leave(self) -> int:
         """Rename the flat copy to the table's name; return its number of rows.
@@ -109,7 +116,7 @@ class Exchange:
         with self._alone() as guard:
             table, copy = self.client.get_table(self.ref), self.client.get_table(self.copy)
             digest = self._digest(table)
-            if copy.kind is not TransactionalKind.NONE or not _is_copy(copy, self.ref, table):
+            if copy.kind is not TransactionalKind.NONE or not is_copy(copy, self.ref, table):
                 raise self._refused(ConversionTarget.FLAT, f"{self.copy} is not a flat copy of it")
             if self._digest(copy) != digest:
                 raise errors.TableChangedError(table=self.ref, what="rows")
@@ -145,7 +152,7 @@ class Exchange:
         try:
             self._rename(here, self.ref)
         except errors.HiveAcidError as error:
-            table = found_table(self.client, self.ref)
+            table = self._table()
             if table is not None and _traits(table) == expected:
                 return  # the rename's reply was lost, or a different job has recovered the table
             if table is None and not isinstance(error, errors.MetastoreUnavailableError):
@@ -173,16 +180,6 @@ class Exchange:
 
     def _refused(self, to: ConversionTarget, why: str) -> errors.ConversionRefusedError:
         return errors.ConversionRefusedError(table=self.ref, to=to.value, why=why)
-
-
-def copy_mark(ref: TableRef, table: TableInfo) -> str:
-    """Return the value of `COPY_OF` for copies of a table with this current or former name."""
-    return f"{ref}#{table.table_id}"
-
-
-def _is_copy(copy: TableInfo, ref: TableRef, table: TableInfo) -> bool:
-    is_acid = table.kind is TransactionalKind.FULL_ACID
-    return is_acid and copy.parameters.get(COPY_OF) == copy_mark(ref, table)
 
 
 def _traits(table: TableInfo) -> tuple[object, ...]:

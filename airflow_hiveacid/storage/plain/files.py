@@ -100,7 +100,8 @@ def plain_files(
             path=f"{state.location}/{state.originals[0].path}",
             reason="it is outside every base and delta of an insert-only table: Hive ignores such"
             " files, Trino reads them. If they hold rows, set the table parameter"
-            f" {READS_ORIGINALS}=true; else move them away",
+            f" {READS_ORIGINALS}=true; else move them away. If a conversion of the table was"
+            " interrupted, convert it again instead",
         )
     store, root = locate(state.location)
     return tuple(

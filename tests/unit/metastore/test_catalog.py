@@ -9,10 +9,15 @@ import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreCallError, UnsupportedTableError
+from airflow_hiveacid.format.errors import (
+    MetastoreCallError,
+    TableNotFoundError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
+    COPY_OF,
     Column,
     FileFormat,
     PartitionName,
@@ -31,6 +36,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     StorageDescriptor,
     Table,
 )
+from airflow_hiveacid.metastore.half_exchange import copy_mark
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
 
@@ -316,3 +322,37 @@ def test_a_partition_has_its_own_columns_only_if_they_differ_from_the_tables() -
     assert (same.columns, older.columns) == (None, COLUMNS[:1])
     assert alike.columns is older.columns  # ten thousand of them are one
     assert alike.storage is same.storage
+
+
+class HalfExchanged(CatalogCalls):
+    """A client of a metastore in which `t` is missing, because a conversion to flat has died."""
+
+    def __init__(self, copy: TransactionalKind) -> None:
+        ref, kept, flat = (TableRef("db", n) for n in ("t", "t__acid", "t__flat_00c0ffee0001"))
+        acid = catalog.table_struct(catalog.NewTable(ref=kept, columns=COLUMNS, location="file:/t"))
+        mark = copy_mark(ref, catalog.table_info(acid))
+        new = catalog.NewTable(
+            ref=flat, columns=COLUMNS, location="file:/c", kind=copy, parameters={COPY_OF: mark}
+        )
+        self.structs = {kept: acid, flat: catalog.table_struct(new)}
+
+    def list_tables(self, db: str) -> tuple[str, ...]:
+        return tuple(sorted(ref.name for ref in self.structs if ref.db == db))
+
+    def _raw_table(self, ref: TableRef) -> Any:  # noqa: ANN401
+        if ref not in self.structs:
+            raise TableNotFoundError(table=ref)
+        return self.structs[ref]
+
+
+@pytest.mark.parametrize("name", ["t", "t__acid__acid", "u"])
+@pytest.mark.parametrize("copy", [TransactionalKind.NONE, TransactionalKind.INSERT_ONLY])
+def test_only_a_table_between_the_renames_of_an_exchange_is_not_said_to_be_unknown(
+    copy: TransactionalKind, name: str
+) -> None:
+    client, ref = HalfExchanged(copy), TableRef("db", name)
+    is_half = name == "t" and copy is TransactionalKind.NONE
+    for ask in (client.get_table, client.get_source):
+        with pytest.raises(UnsupportedTableError if is_half else TableNotFoundError) as caught:
+            ask(ref)
+        assert ("convert db.t --to flat`" in str(caught.value)) is is_half

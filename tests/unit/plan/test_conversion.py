@@ -9,6 +9,7 @@ from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import (
+    COPY_OF,
     Column,
     FileFormat,
     Storage,
@@ -18,7 +19,6 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.plan.conversion import (
-    COPY_OF,
     emptied_by,
     moves_in,
     moves_out,

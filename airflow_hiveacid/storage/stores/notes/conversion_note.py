@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors import DirectoryExistsError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    UnsupportedFileError,
+    UnsupportedTableError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.maintenance import Move
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,
@@ -105,6 +111,32 @@ class ConversionNote:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
         uris = {f"{m.location.rstrip('/')}/{m.target}" for m in self.moves}
         return [uri for uri in sorted(uris) if exists(*open_location(uri))]
+
+
+def unfinished_conversion(table: TableInfo) -> str | None:
+    """Return what to do if a conversion of the table has moved files and has not ended, or None."""
+    note = ConversionNote.read(table.location)
+    if note is None or note.is_verified or note.table_id != table.table_id:
+        return None
+    return (
+        f"a conversion to {note.to} was interrupted, or still runs. Move no files, because"
+        f" {ConversionNote.uri(table.location)} lists where it moved them: run"
+        f" `python -m airflow_hiveacid convert {table.ref} --to {note.to}`, which recovers them"
+    )
+
+
+@contextmanager
+def naming_conversion(table: TableInfo) -> Iterator[None]:
+    """If a block finds a file in a wrong place, name an unfinished conversion as the cause.
+
+    Raises UnsupportedTableError instead of the block's UnsupportedFileError.
+    """
+    try:
+        yield
+    except UnsupportedFileError as error:
+        if (why := unfinished_conversion(table)) is None:
+            raise
+        raise UnsupportedTableError(table=table.ref, detail=f"cannot be read: {why}") from error
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:

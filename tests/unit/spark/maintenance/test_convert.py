@@ -16,22 +16,39 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_hiveacid.arrow.compaction import compact_in_process
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
+from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
+from airflow_hiveacid.format.table import (
+    READS_ORIGINALS,
+    Column,
+    FileFormat,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
+from airflow_hiveacid.jobs.specs.maintenance import (
+    CleanSpec,
+    CompactionChoice,
+    CompactSpec,
+    ConversionTarget,
+)
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
+from tests.unit.arrow.lake import Lake
+from tests.unit.lake.lakes import Warehouse
 from tests.unit.spark.maintenance.lines import Lines
 
 FULL, ONLY, FLAT = ConversionTarget
@@ -167,6 +184,22 @@ def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: 
         assert not world.convert(to, SECOND).done
 
 
+@pytest.mark.parametrize("to", [FULL, ONLY, FLAT])
+def test_a_conversion_does_not_delay_the_cleaning_of_other_tables(
+    world: World, to: ConversionTarget
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    found: dict[str, tuple[Reader, ...]] = {}
+
+    def look(step: str) -> None:
+        other = TableRef("default", "other")
+        found[step] = possible_readers(world.client, other, world.client.valid_txns())
+
+    world.convert(to, SECOND, look)
+    assert not any(found[step] for step in ("excluded", "verified", "switched"))
+
+
 def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> None:
     """Its transaction is aborted, but not the write ID of the delta that holds the rows."""
     world.kill(ONLY, "switched")
@@ -201,10 +234,52 @@ def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> N
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     shutil.rmtree(world.root / world.insert("new"))
-    world.put("base_0000009/000000_0", "new")
-    with pytest.raises(errors.ConversionRefusedError, match="base_0000009 was written after"):
+    world.put("base_0000003/000000_0", "new")
+    with pytest.raises(errors.ConversionRefusedError) as caught:
         world.convert(FLAT, SECOND)
-    assert sorted(p.name for p in world.root.glob("0*")) == ["000000_0", "000001_0", "000002_0"]
+    assert "base_0000003 was written after" in str(caught.value)
+    moved = sorted(world.root.glob("0*"))
+    assert [path.name for path in moved] == ["000000_0", "000001_0", "000002_0"]
+    assert all(f"file:{path}" in str(caught.value) for path in moved)
+    # What the words advise; an insert stands for LOAD DATA.
+    (world.root / "_hiveacid/_conversion.json").unlink()
+    for path in moved:
+        row = path.read_text().strip()
+        path.unlink()
+        world.insert(row)
+    assert world.rows == ["new", *OLD]
+
+
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
+    world: World, to: ConversionTarget
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    world.kill(to, "moved")
+    lake = Warehouse(world.client.server, world.client.server.clock, world.root).connect()
+    with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to {to.value}`"):
+        lake.table(str(REF)).scan(["id"]).to_arrow()
+
+
+@pytest.mark.parametrize("reads_originals", ["true", "false"])
+def test_nothing_compacts_or_cleans_what_a_killed_conversion_has_moved(
+    world: World, reads_originals: str
+) -> None:
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.client.set_table_parameters(REF, {READS_ORIGINALS: reads_originals})
+    spec = CompactSpec.of_table(str(REF), choice=CompactionChoice.MAJOR)
+    for _ in range(2):
+        world.insert("new")
+    server = world.client.server
+    table = world.client.get_table(REF)
+    with pytest.raises(errors.CompactionNotDoneError, match=f"convert {REF} --to flat`"):
+        compact_in_process(Lake(server=server, clock=server.clock, table=table).job(spec))
+    assert not (world.root / "_hiveacid/_failures").exists()
+    world.put("base_0000004/000000_0", "new")  # of Hive, which does not ask us
+    world.clean()
+    assert len(list(world.root.glob("0*"))) == 3
 
 
 def test_a_killed_conversion_to_flat_can_be_retried_after_cleaning(

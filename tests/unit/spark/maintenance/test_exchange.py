@@ -16,12 +16,16 @@ from airflow_hiveacid.format.errors import (
     MetastoreUnavailableError,
     TableChangedError,
     TransactionAbortedError,
+    UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import COPY_OF, Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.metastore_statements import CreateTable, NewColumn, RenameTable
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.conversion import COPY_OF
-from airflow_hiveacid.spark.maintenance.exchange import Exchange, copy_mark
+from airflow_hiveacid.metastore.definitions.new_table import ensure_table
+from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.metastore.half_exchange import copy_mark
+from airflow_hiveacid.spark.maintenance.exchange import Exchange
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
@@ -136,6 +140,38 @@ def test_a_run_killed_between_the_renames_is_recovered_without_loss_by_the_next_
         world.come_back()
     assert world.kinds["t"] is ACID
     assert world.rows() == ROWS
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_between_the_renames_the_table_is_not_said_to_be_unknown_and_not_created(
+    world: World, *, is_back: bool
+) -> None:
+    def die(reached: str) -> None:
+        if reached == "away":
+            raise KilledError
+
+    world.copy()
+    if is_back:
+        world.exchange().leave()
+    with pytest.raises(KilledError):
+        world.come_back(die) if is_back else world.exchange(die).leave()
+    client = world.client
+    create = CreateTable(target=str(REF), columns=(NewColumn(name="id", type="int"),))
+    new = NewTable(ref=REF, columns=(Column(name="id", type="int"),), kind=ACID)
+    asks: list[Callable[[], object]] = [
+        lambda: client.get_table(REF),
+        lambda: client.get_source(REF),
+        lambda: ensure_table(client, new),
+        lambda: run_statement(client, create, job_terms()),
+        lambda: run_statement(
+            client, RenameTable(target=str(KEPT), new_name=str(REF)), job_terms()
+        ),
+    ]
+    for ask in asks:
+        with pytest.raises(UnsupportedTableError, match=f"convert {REF} --to flat`"):
+            ask()
+    world.exchange().recover()
+    assert (world.kinds, world.rows()) == ({"t": NONE, "t__acid": ACID}, ROWS)
 
 
 def test_an_exchange_is_refused_if_rows_were_written_after_the_copy_was_made(world: World) -> None:
@@ -269,7 +305,9 @@ def test_a_foreign_table_created_between_the_renames_is_kept(world: World) -> No
 
     with pytest.raises(MetastoreCallError):
         world.exchange(made).leave()
-    world.exchange().recover()
+    for check in (world.exchange().recover, world.exchange().make_room):
+        with pytest.raises(ConversionRefusedError, match=f"in {KEPT} and {COPY}, and a new table"):
+            check()
     assert world.kinds == {"t": ACID, "t__acid": ACID, NAME: NONE}
     assert world.rows(KEPT) == world.rows(COPY) == ROWS
 
