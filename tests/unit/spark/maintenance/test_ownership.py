@@ -21,6 +21,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import (
     Column,
@@ -272,6 +273,23 @@ def test_a_clone_with_an_id_of_its_own_removes_nothing_until_it_takes_the_direct
     assert clean(clone, PROD) == []
     with pytest.raises(OtherOwnerError):
         clean(client, PROD)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"NO_CLEANUP": "true"}], ids=["on", "off"])
+def test_a_refused_cleaning_leaves_the_notes_of_the_original(
+    client: FakeClient, root: Path, parameters: dict[str, str]
+) -> None:
+    prod = table(client, PROD, root)
+    clean(client, PROD)
+    clone = clone_of(client, replace(prod, parameters=parameters), new_id=True)
+    VersionNotes.of(prod).note_tag(
+        Tag(name="closing", table_id=prod.table_id, write_ids="", made_s=1.0, expires_s=2.0)
+    )
+    with pytest.raises(OtherOwnerError):
+        clean(clone, PROD)
+    assert [tag.name for tag in VersionNotes.of(prod).noted_tags()] == ["closing"]
+    clean(client, PROD)
+    assert VersionNotes.of(prod).noted_tags() == ()
 
 
 def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
