@@ -18,8 +18,16 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    FileFormat,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, ConversionTarget
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
@@ -30,6 +38,7 @@ from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
@@ -156,6 +165,22 @@ def test_a_clone_of_the_metastore_converts_nothing_in_the_directory_of_the_origi
     world.client.server.metastore_id = original
     world.convert(ONLY)
     assert (world.kind, world.rows) == (ONLY.value, OLD)
+
+
+def test_a_partition_in_the_directory_of_another_metastore_is_not_converted(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    world = World(client, tmp_path / "t")
+    (tmp_path / "other/p=1").mkdir(parents=True)
+    world.root.mkdir()
+    world.make(partition_columns=(Column(name="p", type="int"),))
+    owner = Owner(metastore="original", table=REF, table_id="1")
+    note_owner(f"file:{tmp_path}/other", owner)
+    name = PartitionName(("p",), ("1",))
+    places = {name: f"file:{tmp_path}/other/p=1"}
+    client.add_partitions(client.get_table(REF), [name], locations=places)
+    with pytest.raises(errors.OtherOwnerError, match="of the metastore original"):
+        world.convert(ONLY)
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])
