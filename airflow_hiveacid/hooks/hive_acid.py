@@ -27,7 +27,7 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
@@ -226,7 +226,7 @@ class HiveAcidHook(BaseHook):
     def _keep_readable(self, metastore: MetastorePort, ref: TableRef, time: str) -> None:
         from airflow_hiveacid.versions.keeping import keep_readable  # noqa: PLC0415 - needs Arrow
 
-        said = metastore.get_table(ref).parameters.get(READABLE_FOR, time)
+        said = _checked(metastore, str(ref)).parameters.get(READABLE_FOR, time)
         if said == time:
             keep_readable(metastore, ref, time)
         else:
@@ -272,6 +272,7 @@ class HiveAcidHook(BaseHook):
                 before=before,
                 on_begin=on_begin,
                 around_drop=_noted_drop,
+                check_owner=_check_owner,
             )
 
     # ---- transactions ----------------------------------------------------------------------------
@@ -435,7 +436,7 @@ class HiveAcidHook(BaseHook):
                 expires_s = time_from_now(client, keep_for_s)
             return make_tag(
                 client,
-                client.get_table(TableRef.parse(table)),
+                _checked(client, table),
                 name,
                 version,
                 expires_s=expires_s,
@@ -455,7 +456,7 @@ class HiveAcidHook(BaseHook):
         )
 
         with self.metastore() as client:
-            notes = VersionNotes.of(client.get_table(TableRef.parse(table)))
+            notes = VersionNotes.of(_checked(client, table))
         was_there = notes.tag(name) is not None
         notes.forget_tag(name)
         return was_there
@@ -489,6 +490,22 @@ def _hide_secret(login: Login | None) -> None:
         mask_secret(read_secret_text(source))
     except errors.ConfigurationError:
         return  # the login reports this error itself, or the secret is binary and in no log
+
+
+def _check_owner(client: MetastorePort, ref: TableRef, names: Sequence[PartitionName]) -> None:
+    """Raise OtherOwnerError if files to drop or move belong to another table or metastore."""
+    from airflow_hiveacid.maintenance.ownership import check_definition  # noqa: PLC0415 - needs Arrow
+
+    check_definition(client, ref, names)
+
+
+def _checked(client: MetastorePort, table: str) -> TableInfo:
+    """Return the table whose notes change; raise OtherOwnerError if they are another one's."""
+    from airflow_hiveacid.maintenance.ownership import check_note  # noqa: PLC0415 - needs Arrow
+
+    info = client.get_table(TableRef.parse(table))
+    check_note(client, info)
+    return info
 
 
 def _noted_drop(

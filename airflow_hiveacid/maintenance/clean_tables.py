@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, switched_off
 from airflow_hiveacid.maintenance.overview import with_past
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_note, check_owner
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
@@ -66,6 +66,11 @@ class TableCleaning:
             check_publishable(ref, first.location)
             check_writable(first.location)
         partitions = partitions_of(client, first, spec.partition)
+        # Ask before `with_past`, which changes notes in the directory, even if cleaning is off.
+        if switched_off(first) is None:
+            check_owner(client, first, neighbours, plan_only=spec.plan_only)
+        else:
+            check_note(client, first)
         if not spec.plan_only:
             # First end the queue entries of dead workers. While a compaction seems to run, no
             # guarantee for the table's versions can begin.
@@ -75,9 +80,6 @@ class TableCleaning:
             # The partitions belong to the dropped table. Write IDs of the new table do not tell
             # which of their directories are obsolete.
             raise TableChangedError(table=ref, what="table_id")
-        why_not = switched_off(table)
-        if why_not is None:
-            check_owner(client, table, neighbours, plan_only=spec.plan_only)
         cleaner = Cleaner(
             client=client,
             table=table,
@@ -86,7 +88,7 @@ class TableCleaning:
             overview=overview,
             neighbours=neighbours,
         )
-        return cls(cleaner=cleaner, partitions=partitions, why_not=why_not)
+        return cls(cleaner=cleaner, partitions=partitions, why_not=switched_off(table))
 
     @property
     def table(self) -> TableInfo:

@@ -12,7 +12,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import takewhile
+from pathlib import PurePosixPath
 from threading import Lock
 from typing import Final
 
@@ -23,12 +27,19 @@ from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.locations import Identity, identities, open_location
+from airflow_hiveacid.storage.stores.locations import Identity, identities, locate, open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]
 
@@ -179,31 +190,102 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     Its readers would show this table's writes as soon as its own writes with the same IDs commit.
     Unlike `check_owner`, this looks for no other table.
     """
+    own = f"write the note again with `python -m airflow_hiveacid own {table.ref}`"
+    noted = _noted(table, table.location, own)
+    why = noted and _why_other(client, table, noted, table.location)
+    if why:
+        uri = owner_uri(table.location)
+        raise errors.OtherOwnerError(
+            table=table.ref, location=table.location, why=f"{uri} says that it {why}"
+        )
+    return noted
+
+
+def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[str]) -> None:
+    """Raise OtherOwnerError if a partition outside the table's directory is in another table's.
+
+    The note is at the partition's location or above it. Locations in the table's directory are not
+    looked up, because the table's own note covers them.
+    """
+    within = f"{table.location.rstrip('/')}/"
+    outside = [place for place in locations if not f"{place.rstrip('/')}/".startswith(within)]
+    around = {location: _around(table, location) for location in outside}
+    places = sorted({place for each in around.values() for place in each})
+    owners = dict(zip(places, each_in_threads(partial(_noted_outside, table), places), strict=True))
+    for location, place in ((one, place) for one in outside for place in around[one]):
+        noted, uri = owners[place], owner_uri(place)
+        why = noted and _why_other(client, table, noted, location)
+        if why:
+            raise errors.OtherOwnerError(
+                table=table.ref,
+                location=location,
+                why=f"{uri} says that it {why}",
+                remedy=f"If the other table is gone for good, remove {uri}",
+            )
+
+
+def check_all(
+    client: MetastorePort, table: TableInfo, partitions: Iterable[PartitionInfo] | None = None
+) -> None:
+    """Raise OtherOwnerError if a note names another owner of the table or of these partitions.
+
+    By default, they are all its partitions.
+    """
+    check_note(client, table)
+    partitions = client.list_partitions(table) if partitions is None else partitions
+    check_outside(client, table, [info.location for info in partitions])
+
+
+def check_definition(
+    client: MetastorePort, ref: TableRef, partitions: Sequence[PartitionName]
+) -> None:
+    """Raise OtherOwnerError if a drop of these partitions, or of the table, concerns another owner.
+
+    So does a rename, which moves files. If the notes cannot be read, only log a warning: a program
+    that changes definitions may have no access to the files.
+    """
+    table = client.get_table(ref)
+    dropped = client.get_partitions(table, partitions) if partitions else None
     try:
-        noted = noted_owner(table.location)
+        check_all(client, table, dropped)
+    except (errors.OtherOwnerError, errors.CorruptFileError):
+        raise
+    except errors.HiveAcidError as error:
+        log.warning("cannot check whose directory it is table=%s: %s", ref, error)
+
+
+def _around(table: TableInfo, location: str) -> list[str]:
+    """Return a partition's location and those above it where its table may be."""
+    names = PurePosixPath(locate(location)[1])
+    named = sum(1 for _ in takewhile(lambda name: "=" in name, reversed(names.parts)))
+    levels = min(max(len(table.partition_columns), named), len(names.parents) - 1)
+    return [location.rstrip("/").rsplit("/", level)[0] for level in range(levels + 1)]
+
+
+def _noted_outside(table: TableInfo, location: str) -> Owner | None:
+    with suppress(errors.LocationPermissionError):  # a directory above may not be open to the user
+        return _noted(table, location, "remove the note")
+    return None
+
+
+def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
+    try:
+        return noted_owner(location)
     except errors.CorruptFileError as error:
         raise errors.CorruptFileError(
             path=error.path,
             reason=f"{error.reason}. It says whose directory this is. If table {table.ref} owns it,"
-            f" write the note again with `python -m airflow_hiveacid own {table.ref}`",
+            f" {remedy}",
         ) from error
-    if noted is None:
-        return None
-    metastore = client.metastore_id
-    if noted.metastore != metastore:
-        raise errors.OtherOwnerError(
-            table=table.ref,
-            location=table.location,
-            why=f"{owner_uri(table.location)} says that it belongs to {noted}, and this is the"
-            f" metastore {metastore}",
-        )
-    if noted.table != table.ref and _is_there(client, noted, table.location):
-        raise errors.OtherOwnerError(
-            table=table.ref,
-            location=table.location,
-            why=f"{owner_uri(table.location)} says that it belongs to table {noted.table}",
-        )
-    return noted
+
+
+def _why_other(client: MetastorePort, table: TableInfo, noted: Owner, location: str) -> str | None:
+    """Return to whom a location belongs by a note, or None if no other owner still has it."""
+    if noted.metastore != client.metastore_id:
+        return f"belongs to {noted}, and this is the metastore {client.metastore_id}"
+    if noted.table != table.ref and _has(client, noted, location):
+        return f"belongs to table {noted.table}"
+    return None
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
@@ -225,8 +307,10 @@ def check_known_writes(
 ) -> None:
     """Raise OtherOwnerError if another metastore has allocated an ID in a table's directory names.
 
-    IDs that are later than those of `write_ids` and `txns` are looked up.
+    IDs that are later than those of `write_ids` and `txns` are looked up. So is the owner of a
+    partition outside the table's directory (`check_outside`).
     """
+    check_outside(client, table, [listing.location])
     directories = {directory.partition("/")[0] for directory in listing.directories}
     names = [name for name in map(parse_directory_name, sorted(directories)) if name is not None]
     late = [name for name in names if name.high > write_ids.high_watermark]
@@ -274,12 +358,16 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     )
 
 
-def _is_there(client: MetastorePort, owner: Owner, location: str) -> bool:
+def _has(client: MetastorePort, owner: Owner, location: str) -> bool:
+    """Return True if the table exists, and has this location or a partition there."""
     try:
         table = client.get_table(owner.table)
+        place = identities(location)
+        return identities(table.location)[0] == place[0] or any(
+            _overlap(identities(info.location), place) for info in client.list_partitions(table)
+        )
     except (
         errors.TableNotFoundError,
         errors.UnsupportedTableError,
     ):  # a view may have the name by now
         return False
-    return identities(table.location)[0] == identities(location)[0]

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.maintenance.ownership import check_outside
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import give_up_all
@@ -37,6 +38,7 @@ def remove_abandoned(
     for entry in abandoned:
         log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
         directories = [d for d in entry.directories if _is_of(entry, d, locations)]
+        check_outside(client, table, {d.rpartition("/")[0] for d in directories})
         # Uploads first: a stalled attempt could complete one after the removal.
         with _permitted():
             _discard_staged(table, entry, directories)

@@ -16,6 +16,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalE
 from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
+from airflow_hiveacid.maintenance.ownership import check_note
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -122,6 +123,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
             words = "" if tags else f"{table.ref}: no tags"
             yield output.shown(output.Answer(records=tags, foot=words), options.output)
             return
+        check_note(client, table)
         if options.remove:
             existing_tag(notes, table, options.name)
             notes.forget_tag(options.name)
@@ -148,6 +150,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
 def keep(options: argparse.Namespace) -> Iterator[str]:
     """Keep a table's past versions, or stop keeping them."""
     with _table(options) as (client, table):
+        check_note(client, table)
         if options.off:
             keep_no_more(client, table)
             words = f"{table.ref}: earlier versions are no longer kept"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
@@ -35,7 +36,15 @@ AroundDrop = Callable[
 ]
 
 
-def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two callbacks
+CheckOwner = Callable[[MetastorePort, TableRef, Sequence[PartitionName]], None]
+_MOVES_FILES: Final = (
+    statements.DropTable,
+    statements.DropPartitions,
+    statements.RenameTable,
+)
+
+
+def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three callbacks
     client: MetastorePort,
     statement: statements.MetastoreStatement,
     terms: JobTerms,
@@ -43,12 +52,15 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
     before: Before | None = None,
     on_begin: Callable[[Before], None] = lambda _: None,
     around_drop: AroundDrop = lambda *_: nullcontext(),
+    check_owner: CheckOwner = lambda *_: None,
 ) -> DefinitionOutcome:
     """Create, change or drop a database, table or partition, or answer a query.
 
     `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
+    Under its lock, a drop or rename first calls `check_owner`, with the partitions to drop if it
+    drops not the whole table; an error of it ends the statement.
 
     Raises InputError if the current state does not allow the change; then nothing was changed.
     After a MetastoreUnavailableError, the change may have been made.
@@ -70,6 +82,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and two cal
         work = _work(client, statement, before)
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)
+        if isinstance(statement, _MOVES_FILES):
+            check_owner(client, ref, work.partitions)
         is_drop = isinstance(statement, statements.DropPartitions)
         with around_drop(client, ref, work.partitions) if is_drop else nullcontext():
             _do(work, on_begin)

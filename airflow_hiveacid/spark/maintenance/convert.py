@@ -24,7 +24,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack, no_write_ids
-from airflow_hiveacid.maintenance.ownership import check_note
+from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
@@ -128,7 +128,7 @@ class Converter:
         return ConversionSurvey(client=self.client, ref=self.ref, to=self.to)
 
     def _check_locations(self, table: TableInfo) -> None:
-        check_note(self.client, table)
+        check_all(self.client, table)
         check_writable(table.location)
         partitions = self._survey.partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:

@@ -25,6 +25,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
+from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.statements import locked
 from airflow_hiveacid.metastore.definitions.tables import found_table
@@ -85,6 +86,7 @@ class Exchange:
         """Check that no table has the name `kept`, and remove copies left by earlier jobs."""
         with self._alone() as guard:
             table = self.client.get_table(self.ref)
+            check_all(self.client, table)
             if (other := found_table(self.client, self.kept)) is not None:
                 self._check_name(other, copies_of(self.client, self.ref, other))
                 raise self._refused(ConversionTarget.FLAT, f"a table {self.kept} already exists")
@@ -128,6 +130,8 @@ class Exchange:
         """Rename the kept table to its original name; return its number of rows."""
         with self._alone() as guard:
             flat = self.client.get_table(self.ref)
+            for table in (flat, kept):
+                check_all(self.client, table)
             digest = self._digest(flat)
             if self._digest(kept) != digest:
                 raise self._refused(

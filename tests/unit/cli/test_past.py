@@ -17,12 +17,15 @@ from airflow_hiveacid.cli.output import shown
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
+from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
@@ -67,6 +70,24 @@ def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[...,
         return printed.err if status else printed.out
 
     return command
+
+
+def test_a_clone_changes_no_tag_and_no_guarantee_of_the_original(
+    run: Callable[..., str], client: FakeClient
+) -> None:
+    run("tag", "default.t", "closing")
+    table = client.get_table(REF)
+    note_owner(table.location, Owner(metastore="original", table=REF, table_id="1"))
+    before = VersionNotes.of(table).noted_tags()
+    for command in (
+        ("tag", "default.t", "other"),
+        ("tag", "default.t", "closing", "--remove"),
+        ("keep", "default.t", "--readable-for", "7 days"),
+        ("keep", "default.t", "--off"),
+    ):
+        assert "of the metastore original" in run(*command, status=5)
+    assert VersionNotes.of(table).noted_tags() == before
+    assert client.get_table(REF) == table
 
 
 def test_scan_and_inspect_read_a_past_version(run: Callable[..., str]) -> None:

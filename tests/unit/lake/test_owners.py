@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.format.errors import OtherOwnerError
+from airflow_hiveacid.format.errors import OtherOwnerError, PartitionsFailedError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
+from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import COLUMNS
@@ -103,6 +105,86 @@ def test_a_second_table_on_the_directory_of_another_writes_nothing_into_it(
     client.drop_table(TableRef.parse(T), delete_data=False)
     lake.table(str(twin)).append(rows(9))
     assert ids(lake.table(str(twin))) == [9]
+
+
+OUTSIDE: Final[dict[str, Callable[[Lake, str], object]]] = {
+    "append": lambda lake, name: lake.table(name).append(rows(9, p=1)),
+    "overwrite": lambda lake, name: lake.table(name).overwrite(rows(9, p=1)),
+    "delete": lambda lake, name: lake.table(name).delete("p = 1"),
+    "upsert": lambda lake, name: lake.table(name).upsert(rows(1, 9, p=1), keys="id"),
+    "compact": lambda lake, name: lake.table(name).compact("major"),
+    "clean": lambda lake, name: lake.table(name).clean(),
+    "restore": lambda lake, name: _run(RestoreSpec(target=name, version=FIRST))(lake),
+    "stream": lambda lake, name: lake.stream_writer(name, stream="x").write(rows(9, p=1), 1),
+}
+P_1: Final = PartitionName(("p",), ("1",))
+KINDS: Final = [(FULL, work) for work in OUTSIDE] + [
+    (ONLY, work) for work in OUTSIDE if work not in ("delete", "upsert")
+]
+
+
+def _partitioned(warehouse: Warehouse, name: str, kind: TransactionalKind) -> None:
+    warehouse.create(name, kind=kind, partition_columns=(Column(name="p", type="int"),))
+
+
+@pytest.mark.parametrize(("kind", "work"), [one for one in KINDS if one[1] != "restore"])
+def test_a_partition_in_the_directory_of_another_table_is_not_changed(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
+) -> None:
+    _partitioned(warehouse, T, kind)
+    _partitioned(warehouse, "default.b", kind)
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+        lake.table("default.b").append(rows(number, p=2))
+    lake.table("default.b").clean()  # notes that it owns its directory
+    client = FakeClient(warehouse.server)
+    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
+    client.add_partitions(b, [P_1], locations={P_1: place})
+    before = stored(warehouse.root / "s")
+    one_of_two = PartitionsFailedError if work in ("compact", "clean") else OtherOwnerError
+    with pytest.raises(one_of_two, match=f"belongs to table {T}") as caught:
+        OUTSIDE[work](lake, "default.b")
+    assert "remove file:" in str(caught.value)
+    assert stored(warehouse.root / "s") == before
+    OUTSIDE[work](lake, T)
+
+
+def test_a_partition_beside_those_of_another_table_is_its_own(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    lake.table(T).append(rows(1, p=2))
+    client = FakeClient(warehouse.server)
+    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
+    client.add_partitions(b, [P_1], locations={P_1: place})
+    (warehouse.root / "s/p=1").mkdir()
+    lake.table("default.b").append(rows(9, p=1))
+    assert ids(lake.table("default.b")) == [9]
+    assert ids(lake.table(T)) == [1]
+
+
+@pytest.mark.parametrize(("kind", "work"), KINDS)
+def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
+) -> None:
+    _partitioned(warehouse, T, kind)
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    table = client.get_table(ref)
+    (warehouse.root / "moved").mkdir()
+    warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
+    warehouse.server.tables[ref] = replace(table, location=f"file:{warehouse.root}/moved")
+    original, warehouse.server.metastore_id = warehouse.server.metastore_id, "clone"
+    take_ownership(client, client.get_table(ref))
+    before = stored(warehouse.root / "s")
+    with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
+        OUTSIDE[work](lake, T)
+    assert stored(warehouse.root / "s") == before
+    (warehouse.root / "s/_hiveacid/_owner.json").unlink()
+    if work != "restore":  # whose versions the moved notes do not tell
+        OUTSIDE[work](lake, T)
 
 
 def test_a_stream_ends_when_another_metastore_takes_the_directory(

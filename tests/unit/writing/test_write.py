@@ -17,6 +17,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     Column,
@@ -41,7 +42,7 @@ from airflow_hiveacid.storage.stores.listing import list_files
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE
+from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import abandoned, publish
 from airflow_hiveacid.writing.job import WritingJob
@@ -588,6 +589,37 @@ def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_ta
     with pytest.raises(errors.TableChangedError):
         replace(job, at={"registered": make_again}).run()
     assert directories(table) == set()
+
+
+def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
+    client: FakeClient, server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    """A clone's table was moved, with the ledger of the original; its partition was not."""
+    (tmp_path / "p").mkdir()
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("default", "p"),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=(Column(name="month", type="string"),),
+            location=f"file:{tmp_path}/p",
+        )
+    )
+    month = PartitionName.parse("month=1")
+    job = Job(client=client, table=table, clock=clock)
+    dead = writing(client, job.order())
+    with ExitStack() as never_left:
+        job.publish(never_left.enter_context(dead), month)
+        never_left.pop_all()
+    clock.sleep(21)
+    server.reap()
+    shutil.copytree(tmp_path / "p" / HIDDEN_DIRECTORY, tmp_path / "moved" / HIDDEN_DIRECTORY)
+    note_owner(table.location, Owner(metastore="original", table=table.ref, table_id="1"))
+    moved = replace(table, location=f"file:{tmp_path}/moved")
+    server.tables[table.ref] = moved
+    server.places[table.ref, month] = table.default_partition_location(month)
+    with pytest.raises(errors.OtherOwnerError, match="of the metastore original"):
+        replace(job, table=moved, attempt=SECOND).run(month)
+    assert (tmp_path / "p/month=1/delta_0000001_0000001_0000/bucket_00000").is_file()
 
 
 @pytest.mark.parametrize("is_gone", [True, False])

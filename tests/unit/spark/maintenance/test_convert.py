@@ -19,12 +19,13 @@ import pytest
 from airflow_hiveacid.arrow.compaction import compact_in_process
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.records.maintenance import Owner, Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
     FileFormat,
+    PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
@@ -45,6 +46,7 @@ from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import Lake
@@ -173,6 +175,22 @@ def test_a_clone_of_the_metastore_converts_nothing_in_the_directory_of_the_origi
     world.client.server.metastore_id = original
     world.convert(ONLY)
     assert (world.kind, world.rows) == (ONLY.value, OLD)
+
+
+def test_a_partition_in_the_directory_of_another_metastore_is_not_converted(
+    client: FakeClient, tmp_path: Path
+) -> None:
+    world = World(client, tmp_path / "t")
+    (tmp_path / "other/p=1").mkdir(parents=True)
+    world.root.mkdir()
+    world.make(partition_columns=(Column(name="p", type="int"),))
+    owner = Owner(metastore="original", table=REF, table_id="1")
+    note_owner(f"file:{tmp_path}/other", owner)
+    name = PartitionName(("p",), ("1",))
+    places = {name: f"file:{tmp_path}/other/p=1"}
+    client.add_partitions(client.get_table(REF), [name], locations=places)
+    with pytest.raises(errors.OtherOwnerError, match="of the metastore original"):
+        world.convert(ONLY)
 
 
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])

@@ -14,11 +14,13 @@ from airflow_hiveacid.format.errors import (
     LockNotAcquiredError,
     MetastoreCallError,
     MetastoreUnavailableError,
+    OtherOwnerError,
     TableChangedError,
     TransactionAbortedError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import COPY_OF, Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import CreateTable, NewColumn, RenameTable
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -26,6 +28,7 @@ from airflow_hiveacid.metastore.definitions.new_table import ensure_table
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.half_exchange import copy_mark
 from airflow_hiveacid.spark.maintenance.exchange import Exchange
+from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
@@ -102,6 +105,18 @@ def world(client: FakeClient, tmp_path: Path) -> World:
     client.allocate_write_id(txn_id, REF)
     client.commit_txn(txn_id)
     return world
+
+
+@pytest.mark.parametrize("is_back", [False, True])
+def test_a_clone_exchanges_nothing_with_the_original(world: World, *, is_back: bool) -> None:
+    if is_back:
+        world.copy()
+        world.exchange().leave()
+    kinds, kept = world.kinds, world.client.get_table(KEPT if is_back else REF)
+    note_owner(kept.location, Owner(metastore="original", table=REF, table_id="1"))
+    with pytest.raises(OtherOwnerError, match="of the metastore original"):
+        world.come_back() if is_back else world.exchange().make_room()
+    assert world.kinds == kinds
 
 
 def test_a_table_and_its_flat_copy_exchange_names_and_exchange_them_back(world: World) -> None:

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     HiveAcidError,
+    LocationPermissionError,
     MetastoreCallError,
     OtherOwnerError,
     PartitionsFailedError,
@@ -21,6 +22,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records.commits import CommitNote
+from airflow_hiveacid.format.records.keeping import Tag
 from airflow_hiveacid.format.records.maintenance import Owner
 from airflow_hiveacid.format.table import (
     Column,
@@ -29,22 +31,36 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.metastore_statements import (
+    DropPartitions,
+    DropTable,
+    MetastoreStatement,
+    RenameTable,
+)
 from airflow_hiveacid.jobs.specs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
 )
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_owner, take_ownership
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_definition,
+    check_owner,
+    take_ownership,
+)
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import plan
 
 PROD, STAG = TableRef("default", "prod"), TableRef("default", "stag")
+P_1 = PartitionName(("p",), ("1",))
 DAY = 86400.0
 
 
@@ -272,6 +288,78 @@ def test_a_clone_with_an_id_of_its_own_removes_nothing_until_it_takes_the_direct
     assert clean(clone, PROD) == []
     with pytest.raises(OtherOwnerError):
         clean(client, PROD)
+
+
+@pytest.mark.parametrize("parameters", [{}, {"NO_CLEANUP": "true"}], ids=["on", "off"])
+def test_a_refused_cleaning_leaves_the_notes_of_the_original(
+    client: FakeClient, root: Path, parameters: dict[str, str]
+) -> None:
+    prod = table(client, PROD, root)
+    clean(client, PROD)
+    clone = clone_of(client, replace(prod, parameters=parameters), new_id=True)
+    VersionNotes.of(prod).note_tag(
+        Tag(name="closing", table_id=prod.table_id, write_ids="", made_s=1.0, expires_s=2.0)
+    )
+    with pytest.raises(OtherOwnerError):
+        clean(clone, PROD)
+    assert [tag.name for tag in VersionNotes.of(prod).noted_tags()] == ["closing"]
+    clean(client, PROD)
+    assert VersionNotes.of(prod).noted_tags() == ()
+
+
+CHANGES = {
+    "drop": DropTable(target=str(PROD), purge=True),
+    "drop partition": DropPartitions(target=str(PROD), partitions=((("p", "1"),),)),
+    "rename": RenameTable(target=str(PROD), new_name=str(STAG)),
+}
+
+
+def define(client: FakeClient, statement: MetastoreStatement) -> bool:
+    terms = job_terms(None, lock_timeout_s=1.0, clock=client.server.clock)
+    return run_statement(client, statement, terms, check_owner=check_definition).has_changed
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_clone_drops_and_renames_nothing_of_the_original(
+    client: FakeClient, root: Path, change: str
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    client.add_partitions(prod, [P_1])
+    take_ownership(client, prod)
+    clone = clone_of(client, prod, new_id=True)
+    clone.add_partitions(prod, [P_1])
+    with pytest.raises(OtherOwnerError):
+        define(clone, CHANGES[change])
+    assert clone.get_table(PROD) == prod
+    assert clone.partition_names(prod) == (P_1,)
+    assert define(client, CHANGES[change])
+
+
+@pytest.mark.parametrize("change", ["drop", "drop partition"])
+def test_a_partition_in_the_directory_of_another_table_is_not_dropped(
+    client: FakeClient, root: Path, change: str
+) -> None:
+    stag = table(client, STAG, root / "stag", is_partitioned=True)
+    client.add_partitions(stag, [P_1])
+    take_ownership(client, stag)
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    client.add_partitions(prod, [P_1], locations={P_1: f"{stag.location}/p=1"})
+    with pytest.raises(OtherOwnerError, match=r"belongs to table default\.stag"):
+        define(client, CHANGES[change])
+    assert client.partition_names(prod) == (P_1,)
+
+
+def test_a_table_whose_files_cannot_be_read_is_dropped(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prod = table(client, PROD, root)
+
+    def unread(location: str) -> Owner:
+        raise LocationPermissionError(location=location, action="read", reason="denied")
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
+    assert define(client, CHANGES["drop"])
+    assert prod.ref not in client.server.tables
 
 
 def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(
