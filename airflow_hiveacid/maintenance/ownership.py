@@ -34,7 +34,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.metastore.listed_tables import listed_tables
+from airflow_hiveacid.metastore.listed_tables import every_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import Identity, identities, locate, open_location
@@ -142,19 +142,17 @@ def _overlap(one: _Place, other: _Place) -> bool:
 
 def _all_tables(client: MetastorePort, unread: list[str]) -> Iterator[tuple[TableInfo, _Place]]:
     """Yield all tables with their places; add the databases and tables without one to `unread`."""
-    for db in client.list_databases():
-        try:
-            tables = list(listed_tables(client, db))
-        except errors.MetastoreCallError as error:  # the user may lack access to the database
-            log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
-            unread.append(f"database {db}")
-            continue
-        for name, table in tables:
-            if isinstance(table, errors.HiveAcidError):
-                log.warning("cannot tell where table=%s lies: %s", name, table)
-                unread.append(f"table {name}")
-            elif table.location:
-                yield table, identities(table.location)
+
+    def skip(db: str, error: errors.MetastoreCallError) -> None:
+        log.warning("cannot tell where the tables of database=%s lie: %s", db, error)
+        unread.append(f"database {db}")
+
+    for name, table in every_table(client, skip):
+        if isinstance(table, errors.HiveAcidError):
+            log.warning("cannot tell where table=%s lies: %s", name, table)
+            unread.append(f"table {name}")
+        elif table.location:
+            yield table, identities(table.location)
 
 
 log = logging.getLogger("hiveacid")

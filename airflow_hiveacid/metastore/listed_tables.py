@@ -59,6 +59,21 @@ def listed_tables(
             yield full_name, errors.typed(error)
 
 
+def every_table(
+    client: MetastorePort, on_unlisted: Callable[[str, errors.MetastoreCallError], None]
+) -> Iterator[tuple[str, TableInfo | errors.HiveAcidError]]:
+    """Yield the tables of all databases as `listed_tables` does.
+
+    `on_unlisted` gets the name of each database that the server does not list, for example because
+    the user lacks access to it, and the error.
+    """
+    for db in client.list_databases():
+        try:
+            yield from listed_tables(client, db)
+        except errors.MetastoreCallError as error:
+            on_unlisted(db, error)
+
+
 def is_pattern(name: str) -> bool:
     """Return whether a name of `transactional_tables` may match several tables."""
     return any(sign in name for sign in "*?[")

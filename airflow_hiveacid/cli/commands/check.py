@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.commands.spark_environment import output_of, spark_bin_dir
@@ -32,9 +32,6 @@ from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs.job import JobSpec
 from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.port import MetastorePort
 
 _JAVA: Final = 17
 _TIMEOUT_S: Final = 120.0
@@ -173,13 +170,18 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
 
 def _tables(options: argparse.Namespace) -> str:
     """List the directory of a transactional table in each store, as the worker does."""
+    from airflow_hiveacid.metastore.listed_tables import every_table  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.storage.stores.listing import list_files  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.storage.stores.locations import locate, open_location  # noqa: PLC0415 - as above
 
     tables: dict[str, TableInfo] = {}
     unlisted: list[str] = []
+
+    def skip(db: str, error: errors.MetastoreCallError) -> None:
+        unlisted.append(f"{db} ({error})")
+
     with cli_metastore.connected(options) as client:
-        for table in islice(_listed(client, unlisted), _MOST_TABLES):
+        for _, table in islice(every_table(client, skip), _MOST_TABLES):
             if isinstance(table, TableInfo) and table.kind is not TransactionalKind.NONE:
                 tables.setdefault(locate(table.location)[0], table)
     skipped = f"; without database {', '.join(unlisted)}" if unlisted else ""
@@ -190,19 +192,6 @@ def _tables(options: argparse.Namespace) -> str:
         list_files(*open_location(table.location))
     names = ", ".join(str(table.ref) for table in tables.values())
     return f"this machine can list the directory of {names}{skipped}"
-
-
-def _listed(
-    client: MetastorePort, unlisted: list[str]
-) -> Iterator[TableInfo | errors.HiveAcidError]:
-    """Yield all tables; add the databases that the user may not list to `unlisted`, with why."""
-    from airflow_hiveacid.metastore.listed_tables import listed_tables  # noqa: PLC0415 - needs Thrift
-
-    for db in client.list_databases():
-        try:
-            yield from (table for _, table in listed_tables(client, db))
-        except errors.MetastoreCallError as error:
-            unlisted.append(f"{db} ({error})")
 
 
 def _result_dir(options: argparse.Namespace) -> str:
