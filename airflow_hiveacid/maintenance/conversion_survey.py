@@ -115,7 +115,7 @@ class ConversionSurvey:
             if table.storage.format is FileFormat.PARQUET:
                 each_in_threads(require_compactable, self._plain_files(table))
         except (errors.UnsupportedTableError, errors.UnsupportedFileError) as error:
-            return f"it could not be compacted afterwards: {error}"
+            return not_compactable(error)
         return None
 
     def _plain_files(self, table: TableInfo) -> list[PlainFile]:
@@ -192,6 +192,11 @@ class ConversionSurvey:
             if (why := conversion.why_not_state(state)) is not None:
                 raise self.refused(why)
         return [move for state in states for move in conversion.moves_out(state)]
+
+
+def not_compactable(error: errors.HiveAcidError) -> str:
+    """Return the reason that refuses a conversion for an error of a later compaction."""
+    return f"it could not be compacted afterwards: {error}"
 
 
 def no_write_ids(ref: TableRef) -> ValidWriteIdList:

@@ -16,7 +16,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module
 from airflow_hiveacid.spark.writing.spreading import row_digest
 from tests.support.spark_lab import Lab, Row
-from tests.unit.storage.orc_tables import write_plain
+from tests.unit.storage.orc_tables import write_last_second_before_1970, write_plain
 
 COLUMNS = {"id": "int", "name": "string"}
 FULL, ONLY, FLAT = ConversionTarget
@@ -153,6 +153,18 @@ def test_a_refused_conversion_leaves_the_table_and_its_files_unchanged(
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]
     assert [p.name for p in root.iterdir() if p.name.startswith("delta")] == []
+
+
+@pytest.mark.parametrize("to", [FULL, ONLY])
+def test_a_table_with_a_value_that_no_compaction_could_write_is_not_converted(
+    lab4: Lab, to: ConversionTarget
+) -> None:
+    lab4.table("t", {"t": "timestamp"}, kind=NONE)
+    write_last_second_before_1970(lab4.root("t") / "000000_0")
+    with pytest.raises(ConversionRefusedError, match=r"compacted afterwards.*1969-12-31 23:59:59"):
+        convert(lab4, to)
+    assert lab4.info("t").kind is NONE
+    assert visible(lab4.root("t")) == ["000000_0"]
 
 
 def test_a_conversion_waits_for_readers(lab4: Lab) -> None:

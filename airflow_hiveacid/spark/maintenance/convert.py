@@ -14,16 +14,27 @@ import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
-from airflow_hiveacid.format.errors import HiveAcidError, TableChangedError
+from airflow_hiveacid.format.errors import (
+    HiveAcidError,
+    TableChangedError,
+    TypeMismatchError,
+    UnsupportedFileError,
+)
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
-from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack, no_write_ids
+from airflow_hiveacid.maintenance.conversion_survey import (
+    ConversionSurvey,
+    WayBack,
+    no_write_ids,
+    not_compactable,
+)
 from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -32,9 +43,12 @@ from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.plan import conversion
-from airflow_hiveacid.spark.engine.tasks import job_group
+from airflow_hiveacid.spark.engine.failures import typed_failures
+from airflow_hiveacid.spark.engine.tasks import job_group, task_results
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.spreading import RowDigest, row_digest
+from airflow_hiveacid.storage.plain.compact import compactable_form
+from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
@@ -55,14 +69,30 @@ class Rows:
 
     def digest(self, table: TableInfo, write_ids: ValidWriteIdList) -> RowDigest:
         """Return the digest of a table's rows, read with the given definition of the table."""
-        target = Target(
+        return row_digest(self._target(table, write_ids).rows())
+
+    def require_compactable(self, flat: TableInfo) -> None:
+        """Read each file of a flat table as a compaction would: a footer does not prove its values.
+
+        Raises UnsupportedFileError, TypeMismatchError or CorruptFileError.
+        """
+        files = self._target(flat, no_write_ids(flat.ref)).plain_files
+        read = partial(_compactable, flat.ref, flat.columns)
+        with typed_failures():
+            task_results(self.spark, read, [file for _, file in files if file.length])
+
+    def _target(self, table: TableInfo, write_ids: ValidWriteIdList) -> Target:
+        return Target(
             spark=self.spark,
             table=table,
             write_ids=write_ids,
             txns=self.client.valid_txns(),
             partitions=self.client.list_partitions(table),
         )
-        return row_digest(target.rows())
+
+
+def _compactable(table: TableRef, columns: tuple[Column, ...], file: PlainFile) -> None:
+    compactable_form(file, columns, table=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +142,8 @@ class Converter:
             steps = ("finished an interrupted conversion",)
             return conversion.outcome_of(table, self.to, steps=steps, done=True, txn_id=txn.txn_id)
         self._survey.check(table)
+        if self.to is not ConversionTarget.FLAT:
+            self._require_compactable(table)
         if self.to is ConversionTarget.FULL_ACID:
             return self._set_parameters_alone(table, txn)
         try:
@@ -151,6 +183,12 @@ class Converter:
             on_enqueued=lambda: False,
         )
         txn.step("excluded")
+
+    def _require_compactable(self, table: TableInfo) -> None:
+        try:
+            self.rows.require_compactable(table)
+        except (UnsupportedFileError, TypeMismatchError) as error:
+            raise self._survey.refused(not_compactable(error)) from error
 
     def _set_parameters_alone(
         self, table: TableInfo, txn: MetastoreTransaction

@@ -6,6 +6,7 @@ becomes a stripe of its own.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +101,22 @@ def write_plain(path: Path, *stripes: list[Any], row: pa.DataType = ROW, **optio
     schema = pa.schema(list(row))
     tables = [pa.Table.from_pylist(rows, schema) for rows in stripes]
     return write_tables(path, tables, schema, **options)
+
+
+def write_last_second_before_1970(path: Path) -> Path:
+    """A file with 1969-12-31 23:59:59.5, which files of ours cannot store.
+
+    In Paris, ORC stores other seconds for the last second before 1970, so it can be read.
+    """
+    epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
+    times = [{"t": epoch}, {"t": epoch - dt.timedelta(milliseconds=500)}]
+    write_plain(path, times, row=pa.struct([("t", pa.timestamp("ns"))]))
+    with_zones(path, "Europe/Paris")
+    return with_tail(path, _state_calendar)
+
+
+def _state_calendar(footer: Any, postscript: Any) -> None:  # noqa: ANN401 - of protobuf
+    footer.writer, footer.calendar, postscript.writer_version = 0, 2, 9
 
 
 def write_tables(path: Path, tables: list[pa.Table], schema: pa.Schema, **options: Any) -> Path:  # noqa: ANN401

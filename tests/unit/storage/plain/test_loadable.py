@@ -30,9 +30,8 @@ from airflow_hiveacid.storage.plain.stored import is_stored_as
 from tests.unit.storage.orc_tables import (
     COLUMNS,
     insert,
-    with_tail,
-    with_zones,
     write_acid,
+    write_last_second_before_1970,
     write_plain,
 )
 from tests.unit.storage.parquet_decimals import mark_as_decimal
@@ -386,20 +385,11 @@ def test_a_file_that_is_damaged_after_its_first_batch_is_not_loaded(tmp_path: Pa
 
 
 def test_a_time_that_no_orc_file_of_ours_can_store_is_not_loaded(tmp_path: Path) -> None:
-    """In Paris, ORC stores other seconds for the last second before 1970, so it can be read."""
-    epoch = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock
-    times = [{"t": epoch}, {"t": epoch - dt.timedelta(milliseconds=500)}]
-    path = write_plain(tmp_path / "f", times, row=pa.struct([("t", pa.timestamp("ns"))]))
-    with_zones(path, "Europe/Paris")
-    with_tail(path, state_calendar)
+    write_last_second_before_1970(tmp_path / "f")
     with pytest.raises(
         errors.SourceUnreadableError, match=r"1969-12-31 23:59:59\.5.*cast the value"
     ):
         found(tmp_path, table({"t": "timestamp"}))
-
-
-def state_calendar(footer: Any, postscript: Any) -> None:  # noqa: ANN401 - of protobuf
-    footer.writer, footer.calendar, postscript.writer_version = 0, 2, 9
 
 
 def times_96(path: Path, *groups: list[int], **metadata: str) -> Path:
