@@ -38,8 +38,8 @@ _THEMES: Final = {
 _HEAD: Final = """\
 # Errors
 
-Every error is a class below `HiveAcidError`. Its message names the table or server, the problem
-and what to do. The log of a task and the driver's result show the class name.
+Look up the class of an error, which the log of a task and the driver's result show. Every error is
+a subclass of `HiveAcidError`. Its message names the table or server, the problem and what to do.
 
 *Retried* shows what operators and sensors do by default. If it says yes, Airflow retries the task
 as often as its `retries` allow. If it says no, the task fails at once, because the same request

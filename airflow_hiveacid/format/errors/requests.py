@@ -46,7 +46,7 @@ class SqlTextError(InputError):
 
 
 class SparkNeededError(InputError):
-    """The engine in one process cannot run the statement; nothing was written.
+    """The statement cannot run without Spark; nothing was written.
 
     `reason` says why, as a clause. `limit` is the name of the limit that the statement exceeds, if
     it needs Spark only for its size. `table` is empty if the statement's task names the table.
@@ -244,8 +244,8 @@ class SourceKeyError(TableError):
         self.keys, self.problem = keys, problem
         super().__init__(
             table=table,
-            detail=f"cannot upsert by {', '.join(keys)}: {problem}. Nothing was written; keep one"
-            " row for each key, and append rows without a key",
+            detail=f"cannot upsert by {', '.join(keys)}: {problem}. Nothing was written. Keep one"
+            " row for each key, and insert rows with NULL in their key separately",
         )
 
 

@@ -17,8 +17,8 @@ _APPLIES_AGAIN: Final = (
     " task, or take another key in a program in Python"
 )
 _CONTINUES_AS_ANOTHER: Final = (
-    "Find the last rows of the stream in the table, and continue after them under another name of"
-    " the stream, or with a new checkpoint"
+    "Find the stream's last rows in the table. Then start after them, with another name for the"
+    " stream or with a new checkpoint"
 )
 
 

@@ -416,7 +416,7 @@ def test_a_stream_whose_last_batch_is_in_doubt_names_its_way_out(
     done.unlink()
     (delta,) = warehouse.root.glob("*/delta_*")
     delta.rename(delta.with_name("base_0000002"))
-    with pytest.raises(EarlierRunUnknownError, match="under another name of the stream"):
+    with pytest.raises(EarlierRunUnknownError, match="with another name for the stream"):
         writer(lake)
 
 
