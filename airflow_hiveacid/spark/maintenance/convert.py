@@ -27,7 +27,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import (
     ConversionSurvey,
@@ -48,10 +48,10 @@ from airflow_hiveacid.spark.engine.tasks import job_group, task_results
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.plain.compact import compactable_form
-from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 log = logging.getLogger("hiveacid")
 
@@ -76,10 +76,15 @@ class Rows:
 
         Raises UnsupportedFileError, TypeMismatchError or CorruptFileError.
         """
-        files = self._target(flat, no_write_ids(flat.ref)).plain_files
-        read = partial(_compactable, flat.ref, flat.columns)
+        numbered = self._target(flat, no_write_ids(flat.ref)).plain_files
+        files = [file for _, file in numbered if file.length]
+        read = partial(compactable_form, columns=flat.columns, table=flat.ref)
         with typed_failures():
-            task_results(self.spark, read, [file for _, file in files if file.length])
+            forms = task_results(self.spark, read, files)
+            if TimestampForm.NANOSECONDS in forms:
+                # A compaction may combine files, and all timestamps of its result have one unit.
+                fine = partial(read, form=TimestampForm.NANOSECONDS)
+                task_results(self.spark, fine, files)
 
     def _target(self, table: TableInfo, write_ids: ValidWriteIdList) -> Target:
         return Target(
@@ -89,10 +94,6 @@ class Rows:
             txns=self.client.valid_txns(),
             partitions=self.client.list_partitions(table),
         )
-
-
-def _compactable(table: TableRef, columns: tuple[Column, ...], file: PlainFile) -> None:
-    compactable_form(file, columns, table=table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
