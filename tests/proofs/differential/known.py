@@ -365,7 +365,7 @@ def _nan_functions(seen: Seen) -> bool:
 
 _OF_NAN: Final = frozenset(
     {"round", "bround", "ln", "log", "log2", "log10", "sqrt", "sign", "width_bucket"}
-    | {"array_distinct", "collect_set"}
+    | {"array_distinct", "collect_set", "covar_pop", "covar_samp"}
 )
 
 
@@ -476,10 +476,15 @@ def _long_constants(seen: Seen) -> bool:
     if any(_places(value) > _DIGITS_OF_LONG for value in seen.values()):
         return True
     has_long = any(map(_is_long, seen.values()))
+    if has_long and seen.name in _MADE_OF_CONSTANTS:
+        return True
     of_rows = any(len(argument) > 1 for argument in seen.arguments)  # of a group or window
     is_cast = re.match(r"\w+\((DISTINCT )?cast\(.* AS double\)", seen.text) is not None
     is_null = seen.name == "<=>" and seen.theirs is True and None in seen.values()
     return has_long and (seen.theirs in (None, 0) or is_null or (of_rows and is_cast))
+
+
+_MADE_OF_CONSTANTS: Final = frozenset({"map", "array", "struct", "named_struct"})
 
 
 def _places(value: Value) -> int:
