@@ -179,3 +179,23 @@ def test_a_compactor_does_not_give_way_to_one_that_has_ended_meanwhile(
 
     with work_of(Client(server), table, clock, "dag/run/compact/-1", policy) as work:
         assert work.refusal is None
+
+
+@pytest.mark.parametrize("policy", ConflictPolicy)
+def test_a_compactor_that_was_killed_while_it_waited_is_named(
+    client: FakeClient, table: TableInfo, clock: ManualClock, policy: ConflictPolicy
+) -> None:
+    first, killed = client.open_txn(), client.open_txn()
+    part = LockComponent(
+        table=lock_of_compactors(table.ref), lock_type=LockType.EXCLUSIVE, operation=None
+    )
+    for txn_id in (first, killed):
+        agent = "hiveacid major compaction"
+        client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info=agent))
+    client.commit_txn(first)
+    with (
+        pytest.raises(LockNotAcquiredError, match=f"by transaction {killed} of .*, waiting"),
+        work_of(client, table, clock, "dag/run/compact/-1", policy),
+    ):
+        pass
+    assert {lock.txn_id for lock in client.show_locks(lock_of_compactors(table.ref))} == {killed}
