@@ -392,7 +392,8 @@ def test_the_locks_of_a_materialized_view_are_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     txn_id = opened(client, DataOperation.SELECT)
-    monkeypatch.setattr(client, "get_table", None)  # it refuses what only Hive may change
+    monkeypatch.setattr(FakeClient, "get_source", FakeClient.get_table)
+    monkeypatch.setattr(FakeClient, "get_table", None)  # it refuses what only Hive may change
     assert [lock["txn_id"] for lock in records("locks", "demo.t")] == [txn_id]
 
 
