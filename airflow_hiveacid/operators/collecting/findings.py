@@ -24,11 +24,7 @@ from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.locks import (
-    LockInfo,
-    lock_of_compactors,
-    presence_of_compactions,
-)
+from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors, presence_of_compactions
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
@@ -106,11 +102,11 @@ class MeasuredRoot:
 class LocksNow:
     """All locks of a metastore by database and table, and its transactions without a heartbeat.
 
-    `silent` maps those that the server should have ended to the age of their heartbeat in seconds.
+    Those in `silent` have missed the server's time-out, by this machine's clock.
     """
 
     by_name: Mapping[tuple[str, str], Sequence[LockInfo]]
-    silent: Mapping[TxnId, float]
+    silent: frozenset[TxnId]
 
     @classmethod
     def of(cls, client: MetastorePort) -> Self:
@@ -118,9 +114,9 @@ class LocksNow:
         by_name: defaultdict[tuple[str, str], list[LockInfo]] = defaultdict(list)
         for lock in client.show_locks():
             by_name[lock.db.lower(), (lock.table or "").lower()].append(lock)
-        heard = {txn.txn_id: age(txn.last_heartbeat_s) for txn in client.open_txns_info()}
+        ages = {txn.txn_id: age(txn.last_heartbeat_s) or 0 for txn in client.open_txns_info()}
         timeout_s = client.txn_timeout_s
-        return cls(by_name, {txn: s for txn, s in heard.items() if s is not None and s > timeout_s})
+        return cls(by_name, frozenset(txn for txn, age_s in ages.items() if age_s > timeout_s))
 
     def on(self, ref: TableRef) -> tuple[LockInfo, ...]:
         """Return the locks on a table, its partitions and database, and of its compactions."""
@@ -138,7 +134,7 @@ class TableFacts:
     roots: tuple[MeasuredRoot, ...]
     entries: tuple[compaction_queue.CompactionEntry, ...]
     locks: tuple[LockInfo, ...]
-    silent: Mapping[TxnId, float]
+    silent: frozenset[TxnId]
     generation: MetastoreGeneration
 
 
@@ -354,15 +350,16 @@ def _name(partition: str) -> str:
 
 
 def lock_findings(
-    locks: Sequence[LockInfo], silent: Mapping[TxnId, float], *, names_owners: bool = True
+    locks: Sequence[LockInfo], silent: frozenset[TxnId], *, names_owners: bool = True
 ) -> Iterator[Finding]:
     """Yield exclusive locks and waiting (or unknown) requests, which delay a compaction's end.
 
     A compactor's lock delays only other compactors. `silent` is as in `LocksNow`.
     """
     for lock in locks:
-        if lock.is_of_compactor and lock.txn_id:
-            yield _of_compactor(lock, silent.get(lock.txn_id), names_owners=names_owners)
+        if lock.is_of_compactor:
+            is_silent = lock.txn_id in silent
+            yield _of_compactor(lock, is_silent=is_silent, names_owners=names_owners)
             continue
         is_exclusive = lock.lock_type not in (LockType.SHARED_READ, LockType.SHARED_WRITE)
         if is_exclusive or lock.state is LockState.WAITING or not lock.state.is_known:
@@ -376,9 +373,9 @@ def lock_findings(
             )
 
 
-def _of_compactor(lock: LockInfo, silent_s: float | None, *, names_owners: bool) -> Finding:
+def _of_compactor(lock: LockInfo, *, is_silent: bool, names_owners: bool) -> Finding:
     what = f"a compaction is at work in transaction {lock.txn_id}"
-    if silent_s is not None:
+    if is_silent:
         what = f"the compaction in transaction {lock.txn_id} sends no heartbeat"
     owner = f"{lock.user}@{lock.host}" if names_owners else ""
     details = (_name(lock.partition or ""), owner, lock.agent_info, lock.state.value)
@@ -386,7 +383,7 @@ def _of_compactor(lock: LockInfo, silent_s: float | None, *, names_owners: bool)
         about="locks",
         urgency=Urgency.WAITING,
         what=f"{what} ({', '.join(filter(None, details))})",
-        remedy="" if silent_s is None else _abort(lock),
+        remedy=_abort(lock) if is_silent else "",
         cause=what,
     )
 
