@@ -233,7 +233,8 @@ def compaction_findings(
 
 def _left_by(holder: LockInfo) -> str:
     since = age_text(age(holder.acquired_s))
-    return f"; a compactor without heartbeats holds its lock{since and f', for {since}'}"
+    held = f"has held its lock for {since}" if since else "waits for its lock"
+    return f"; a compactor without heartbeats {held}"
 
 
 def _switched_off(facts: TableFacts, due: Sequence[MeasuredRoot], why: str) -> Finding:
