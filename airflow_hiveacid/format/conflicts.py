@@ -157,13 +157,12 @@ def may_share(
 ) -> bool:
     """Return whether a transaction can get `requested` while another transaction holds `held`.
 
-    A read lock on a database blocks none on its tables (TxnHandler.ignoreConflict). An unknown type
-    is incompatible. Raises MetastoreVersionError if that generation lacks one of them.
+    A read lock on a database blocks none on its tables (TxnHandler.ignoreConflict). A held type
+    that is unknown, or that the generation lacks, is incompatible: a distribution may have added
+    it. Raises MetastoreVersionError if the generation lacks the requested type.
     """
     table = _COMPATIBLE[generation]
     _known(requested, generation)
-    if held.is_known:
-        _known(held, generation)
     pair = {(requested, requested_level), (held, held_level)}
     if (_R, LockLevel.DB) in pair and (_X, LockLevel.TABLE) in pair:
         return True

@@ -9,8 +9,10 @@ Example:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
@@ -118,6 +120,11 @@ class LockInfo:
         return self.state not in (LockState.ABORT, LockState.NOT_ACQUIRED)
 
     @property
+    def is_of_compactor(self) -> bool:
+        """True if only compactors request such a lock; no reader or writer ever waits for it."""
+        return (self.table or "").lower().startswith(_COMPACTORS)
+
+    @property
     def level(self) -> LockLevel:
         """DB, TABLE or PARTITION."""
         if not self.table:
@@ -172,40 +179,46 @@ def components_to_define(
     )
 
 
-def in_the_way(  # noqa: PLR0913 - the requested lock has three parts
+def in_the_way(
     locks: Iterable[LockInfo],
-    ref: TableRef,
-    partition: PartitionName | None,
-    lock_type: LockType,
+    components: Iterable[LockComponent],
     generation: MetastoreGeneration,
     *,
-    key_of: Callable[[PartitionName], Hashable],
+    key_of: Callable[[PartitionName], Hashable] = str,
 ) -> tuple[LockInfo, ...]:
-    """Return the locks that block a new request for a table or partition.
+    """Return the locks that block a new request for these components.
 
-    `locks` are the listed locks of any table; `partition` is None for the whole table. `key_of`
-    returns equal keys for two spellings of one partition, such as `month=01` and `month=1` of an
-    int column.
+    `locks` are the listed locks of any table. `key_of` returns equal keys for two spellings of one
+    partition, such as `month=01` and `month=1` of an int column.
     """
-    requested_level = LockLevel.TABLE if partition is None else LockLevel.PARTITION
-    overlaps = _overlaps_with(partition, generation, key_of)
+
+    def key(partition: str) -> Hashable:
+        # as servers list names
+        text = partition.lower() if generation is MetastoreGeneration.V3 else partition
+        try:
+            return key_of(PartitionName.parse(text))
+        except InvalidNameError:  # another client may lock any name
+            return text
+
+    # A request may have thousands of partitions, and so may the locks: look each up once.
+    wanted: defaultdict[tuple[TableRef, LockType, LockLevel], set[Hashable]] = defaultdict(set)
+    for part in components:
+        keys = wanted[part.table, part.lock_type, part.level]
+        if part.partition is not None:
+            keys.add(key(str(part.partition)))
 
     def is_in_the_way(lock: LockInfo) -> bool:
-        return (
+        return lock.is_asked and any(
             lock.covers(ref)
-            and lock.is_asked
             and not may_share(
-                lock_type,
-                lock.lock_type,
-                generation,
-                requested_level=requested_level,
-                held_level=lock.level,
+                kind, lock.lock_type, generation, requested_level=level, held_level=lock.level
             )
-            and overlaps(lock.partition)
+            and (not keys or not lock.partition or key(lock.partition) in keys)
+            for (ref, kind, level), keys in wanted.items()
         )
 
-    # Check the requested type even if there are no locks.
-    may_share(lock_type, LockType.SHARED_READ, generation)
+    for _, kind, _ in wanted:
+        may_share(kind, LockType.SHARED_READ, generation)  # check it even if there are no locks
     return tuple(filter(is_in_the_way, locks))
 
 
@@ -223,16 +236,17 @@ def blockers_of(
     named = {lock.blocked_by for lock in locks if lock.lock_id == lock_id}
     earlier = [k for k in locks if k.lock_id < lock_id and k.txn_id != request.txn_id]
     blockers = {lock.lock_id: lock for lock in earlier if lock.lock_id in named}
-    for part in request.components:
-        for lock in in_the_way(
-            earlier, part.table, part.partition, part.lock_type, generation, key_of=str
-        ):
-            blockers[lock.lock_id] = lock
+    for lock in in_the_way(earlier, request.components, generation):
+        blockers[lock.lock_id] = lock
 
     def order(lock: LockInfo) -> tuple[bool, bool, LockId]:
         return lock.lock_id not in named, lock.state is not LockState.ACQUIRED, lock.lock_id
 
     return tuple(sorted(blockers.values(), key=order))
+
+
+_PRESENCE: Final = "hiveacid_at_work_on_"
+_COMPACTORS: Final = "hiveacid_compaction_of_"
 
 
 def presence_of_compactions(ref: TableRef) -> TableRef:
@@ -241,12 +255,17 @@ def presence_of_compactions(ref: TableRef) -> TableRef:
     They hold no lock on the table before they publish (docs/decisions/compaction.md); this one
     shows them to other copies of the job, and to a process that kills it.
     """
-    return TableRef(ref.db, f"hiveacid_at_work_on_{ref.name}")
+    return TableRef(ref.db, f"{_PRESENCE}{ref.name}")
 
 
 def lock_of_compactors(ref: TableRef) -> TableRef:
     """Return the artificial table name, each of whose partitions only one compactor can lock."""
-    return TableRef(ref.db, f"hiveacid_compaction_of_{ref.name}")
+    return TableRef(ref.db, f"{_COMPACTORS}{ref.name}")
+
+
+def real_table(ref: TableRef) -> TableRef:
+    """Return the table to which an artificial table name belongs; a real name is returned as is."""
+    return TableRef(ref.db, ref.name.removeprefix(_PRESENCE).removeprefix(_COMPACTORS))
 
 
 def presence_component(name: TableRef) -> LockComponent:
@@ -303,29 +322,6 @@ def _have_one_name(partitions: Iterable[PartitionName], generation: MetastoreGen
     if generation is not MetastoreGeneration.V3:
         return True
     return all(str(p) == str(p).lower() for p in partitions)
-
-
-def _overlaps_with(
-    requested: PartitionName | None,
-    generation: MetastoreGeneration,
-    key_of: Callable[[PartitionName], Hashable],
-) -> Callable[[str | None], bool]:
-    """Return a check of listed locks on the same table; None means all partitions."""
-    if requested is None:
-        return lambda _: True
-    listed = str.lower if generation is MetastoreGeneration.V3 else str  # as servers list names
-    wanted = listed(str(requested))
-    wanted_key = key_of(PartitionName.parse(wanted))
-
-    def overlaps(held: str | None) -> bool:
-        if not held or listed(held) == wanted:
-            return True
-        try:
-            return key_of(PartitionName.parse(listed(held))) == wanted_key
-        except InvalidNameError:  # another client may lock any name
-            return False
-
-    return overlaps
 
 
 def _order(component: LockComponent) -> tuple[str, str, str, str]:

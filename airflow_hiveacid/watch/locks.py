@@ -13,7 +13,7 @@ from airflow_hiveacid.format.errors import PartitionNotFoundError
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text, first_few
 from airflow_hiveacid.metastore.listed_tables import partitions_of
-from airflow_hiveacid.metastore.locks import LockInfo, in_the_way
+from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, in_the_way
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.storage.values.partition_values import partition_texts
@@ -42,9 +42,7 @@ def free_lock(
     # Request all locks, because a lock on the table's database also blocks the request.
     blocking = in_the_way(
         client.show_locks(),
-        ref,
-        name,
-        lock_type,
+        [LockComponent(table=ref, lock_type=lock_type, operation=None, partition=name)],
         client.generation,
         key_of=bind(_normal_name, table.partition_columns),
     )

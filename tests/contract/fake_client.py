@@ -40,7 +40,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.half_exchange import missing_table
 from airflow_hiveacid.metastore.locks import LockInfo, LockRequest, LockResponse
 from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
-from tests.contract.fake_metastore import FakeMetastore, Txn, Written
+from tests.contract.fake_metastore import EPOCH_S, FakeMetastore, Txn, Written
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -390,7 +390,7 @@ class FakeClient:
                 user=txn.user,
                 host="fake",
                 started_s=txn.started_s,
-                last_heartbeat_s=txn.heard_s,
+                last_heartbeat_s=EPOCH_S + txn.heard_s,
             )
             for txn_id, txn in self._remembered().items()
             if txn.state is not TxnState.COMMITTED

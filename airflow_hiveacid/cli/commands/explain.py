@@ -27,7 +27,7 @@ from airflow_hiveacid.maintenance.many_tables import MOST_AT_ONCE, each_piece
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.collecting.document import TableRow
-from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
+from airflow_hiveacid.operators.collecting.findings import Finding, LocksNow, Urgency, capped
 from airflow_hiveacid.operators.collecting.survey import MeasuredTable
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
@@ -101,7 +101,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
         table = client.get_table(options.table)
         if table.kind is TransactionalKind.NONE:
             raise NotTransactionalError(table=table.ref)
-        measured = MeasuredTable.of(client, table, thresholds)
+        measured = MeasuredTable.of(client, table, thresholds, LocksNow.of(client))
         findings = [*measured.findings, *_cleaning(client, table)]
     records = [
         {
@@ -144,10 +144,11 @@ def _measured(
         listed = dict(transactional_tables(client, [pattern]))
         check_any(pattern, is_any=bool(listed))
         tables = {name: table for name, table in listed.items() if isinstance(table, TableInfo)}
+        locks = LocksNow.of(client)
         measured = each_piece(
             client,
             [*tables.values()],
-            lambda own, table: result_of(MeasuredTable.of(own, table, given)),
+            lambda own, table: result_of(MeasuredTable.of(own, table, given, locks)),
             at_once=MOST_AT_ONCE,
             name=lambda table: str(table.ref),
         )

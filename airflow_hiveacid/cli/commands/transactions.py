@@ -49,7 +49,7 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
     """
     with cli_metastore.connected(options) as client:
         if options.table is not None:
-            client.get_table(options.table)
+            client.get_source(options.table)
         lock_infos = [
             lock
             for lock in client.show_locks()

@@ -66,8 +66,8 @@ class VersionNotSettledError(tree.TransactionError, tree.RetryableError):
         self.table, self.version, self.write_id, self.who = str(table), version, write_id, who
         super().__init__(
             f"table {table}: version {version} is not settled, because write ID {write_id} is still"
-            f" open{who and f': {who}'}. Retry when that write has ended, or request version"
-            f" {write_id - 1}"
+            f" open{who and f': {who}'}. Retry when that write has ended"
+            + (f", or request version {write_id - 1}" if write_id > 1 else "")
         )
 
 

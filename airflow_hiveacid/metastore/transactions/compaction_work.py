@@ -52,7 +52,6 @@ from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,
     LockRequest,
-    LockResponse,
     TableAccess,
     lock_of_compactors,
     presence_of_compactions,
@@ -64,6 +63,7 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     COMPACTOR,
     agent_info_of_compactor,
 )
+from airflow_hiveacid.metastore.transactions.lock_wait import withdraw
 from airflow_hiveacid.metastore.transactions.owners import owner_text
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
@@ -253,7 +253,13 @@ class _QueueWorker:
         """Take the compactors' lock, or wait for it; return the rival if this one gives way."""
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
-        while (answer := self._lock(txn_id, kind)).state is not LockState.ACQUIRED:
+        request = self._request(txn_id, kind)
+        while (answer := self.client.lock(request)).state is not LockState.ACQUIRED:
+            waited_s, holders = clock.monotonic() - began_s, ""
+            if waited_s >= timeout_s:
+                holders = withdraw(self.client, request, answer)
+            else:
+                self.client.unlock(answer.lock_id)
             rival = self._at_work_here()
             outcome = policies.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
             if rival is not None:
@@ -270,13 +276,12 @@ class _QueueWorker:
                         f" {self._owner_of(rival)}",
                     )
                 case policies.ConflictOutcome.COMPACTS:
-                    waited_s = clock.monotonic() - began_s
                     if waited_s >= timeout_s:
                         raise errors.LockNotAcquiredError(
                             tables=(str(self.ref),),
                             lock_id=answer.lock_id,
                             waited_s=waited_s,
-                            holders=self._owner_of(rival),
+                            holders=self._owner_of(rival) or holders,
                         )
                     clock.sleep(min(pause_s, timeout_s - waited_s))
                     pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
@@ -305,11 +310,11 @@ class _QueueWorker:
 
     def _owner_of(self, rival: LockInfo | None) -> str:
         if rival is None or rival.txn_id is None:
-            return ""
+            return str(rival or "")
         return f"{rival.agent_info} in {owner_text(self.client, rival.txn_id)}"
 
-    def _lock(self, txn_id: TxnId, kind: CompactionType) -> LockResponse:
-        """Try to take the compactors' lock, for which no reader or writer ever waits."""
+    def _request(self, txn_id: TxnId, kind: CompactionType) -> LockRequest:
+        """Return a request for the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
             table=lock_of_compactors(self.ref),
             lock_type=LockType.EXCLUSIVE,
@@ -317,16 +322,11 @@ class _QueueWorker:
             partition=self.partition,
             is_transactional=False,
         )
-        answer = self.client.lock(
-            LockRequest(
-                txn_id=txn_id,
-                components=(component,),
-                agent_info=agent_info_of_compactor(kind.value),
-            )
+        return LockRequest(
+            txn_id=txn_id,
+            components=(component,),
+            agent_info=agent_info_of_compactor(kind.value),
         )
-        if answer.state is not LockState.ACQUIRED:
-            self.client.unlock(answer.lock_id)
-        return answer
 
     def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
         """End entries in the queue of a 4.x server that block our own request.

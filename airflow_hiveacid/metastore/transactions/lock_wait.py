@@ -18,10 +18,12 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.words import first_few
 from airflow_hiveacid.metastore.locks import (
+    LockInfo,
     LockRequest,
     LockResponse,
     TableAccess,
     blockers_of,
+    real_table,
 )
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import Clock
@@ -106,29 +108,37 @@ def acquire_without_queueing(
 def _give_up(
     client: MetastorePort, request: LockRequest, answer: LockResponse, waited_s: float
 ) -> errors.LockNotAcquiredError:
-    holders = answer.message or _holders(client, request, answer.lock_id)
-    try:
-        client.unlock(answer.lock_id)
-    except errors.HiveAcidError as error:
-        # Afterwards, the caller aborts the transaction. The abort also withdraws the request.
-        _log.warning("cannot withdraw lock_id=%s: %s", answer.lock_id, error)
+    holders = withdraw(client, request, answer)
     return errors.LockNotAcquiredError(
         tables=_tables(request), lock_id=answer.lock_id, waited_s=waited_s, holders=holders
     )
 
 
 def _tables(request: LockRequest) -> tuple[str, ...]:
-    return tuple(sorted({str(component.table) for component in request.components}))
+    return tuple(sorted({str(real_table(component.table)) for component in request.components}))
 
 
-def _holders(client: MetastorePort, request: LockRequest, lock_id: LockId) -> str:
+def withdraw(client: MetastorePort, request: LockRequest, answer: LockResponse) -> str:
+    """Withdraw a request, whatever fails, and return what it waits for, if that is known."""
+    text, locks = answer.message or "", tuple[LockInfo, ...]()
     try:
-        # List all locks, because a lock on a database also blocks requests for its tables.
-        locks = client.show_locks()
+        # List all locks, because a lock on a database also blocks requests for its tables. Only
+        # the request's own lock names the one that the server chose.
+        locks = () if text else client.show_locks()
     except errors.HiveAcidError as error:
-        return f"unknown ({error})"
-    blockers = blockers_of(request, lock_id, locks, client.generation)
-    return first_few([str(lock) for lock in blockers], most=_MOST_HOLDERS)
+        text = f"unknown ({error})"
+    finally:
+        _unlock(client, answer.lock_id)
+    blockers = blockers_of(request, answer.lock_id, locks, client.generation)
+    return text or first_few([str(lock) for lock in blockers], most=_MOST_HOLDERS)
+
+
+def _unlock(client: MetastorePort, lock_id: LockId) -> None:
+    try:
+        client.unlock(lock_id)
+    except errors.HiveAcidError as error:
+        # Afterwards, the caller aborts the transaction. The abort also withdraws the request.
+        _log.warning("cannot withdraw lock_id=%s: %s", lock_id, error)
 
 
 class WaitedInVainError(Exception):

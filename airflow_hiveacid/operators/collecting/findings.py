@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import enum
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Self
 
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records.maintenance import Reader
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.format.words import age_text, several
+from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors
+from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors, presence_of_compactions
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
-from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
@@ -98,19 +98,49 @@ class MeasuredRoot:
     visible: TableHealth
 
 
+@dataclass(frozen=True, slots=True)
+class LocksNow:
+    """All locks of a metastore by database and table, and its transactions without a heartbeat.
+
+    Those in `silent` have missed the server's time-out, by this machine's clock.
+    """
+
+    by_name: Mapping[tuple[str, str], Sequence[LockInfo]]
+    silent: frozenset[TxnId]
+
+    @classmethod
+    def of(cls, client: MetastorePort) -> Self:
+        """Read the locks of all tables, and then the transactions."""
+        by_name: defaultdict[tuple[str, str], list[LockInfo]] = defaultdict(list)
+        for lock in client.show_locks():
+            by_name[lock.db.lower(), (lock.table or "").lower()].append(lock)
+        ages = {txn.txn_id: age(txn.last_heartbeat_s) or 0 for txn in client.open_txns_info()}
+        timeout_s = client.txn_timeout_s
+        return cls(by_name, frozenset(txn for txn, age_s in ages.items() if age_s > timeout_s))
+
+    def on(self, ref: TableRef) -> tuple[LockInfo, ...]:
+        """Return the locks on a table, its partitions and database, and of its compactions."""
+        compactions = (presence_of_compactions(ref).name, lock_of_compactors(ref).name)
+        names = ("", ref.name, *compactions)
+        return tuple(lock for name in names for lock in self.by_name.get((ref.db, name), ()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """The facts from which the findings about one table are derived."""
+    """The facts from which the findings about one table are derived; `silent` as in `LocksNow`."""
 
     table: TableInfo
     snapshot: Snapshot
     roots: tuple[MeasuredRoot, ...]
     entries: tuple[compaction_queue.CompactionEntry, ...]
     locks: tuple[LockInfo, ...]
+    silent: frozenset[TxnId]
     generation: MetastoreGeneration
 
 
-def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = False) -> TableFacts:
+def facts_of(
+    client: MetastorePort, table: TableInfo, locks: LocksNow, *, counts_rows: bool = False
+) -> TableFacts:
     """Ask the metastore about a table, and list its directories.
 
     With `counts_rows`, count deleted rows from the footers of delete deltas.
@@ -124,7 +154,8 @@ def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = Fal
         snapshot=snapshot,
         roots=_measured(client, table, snapshot, counts_rows=counts_rows),
         entries=entries,
-        locks=tuple(lock for lock in client.show_locks() if lock.concerns(table.ref)),
+        locks=locks.on(table.ref),
+        silent=locks.silent,
         generation=client.generation,
     )
 
@@ -169,10 +200,9 @@ def compaction_findings(
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
     # On 3.1, and before a compactor has its entry, only its lock shows it (`lock_findings`).
-    compactors = lock_of_compactors(table.ref).name.lower()
-    held = {
-        (k.partition or "").lower() for k in facts.locks if (k.table or "").lower() == compactors
-    }
+    # The oldest lock counts. A server that ends no dead transactions lists a dead one for good.
+    by_age = sorted(facts.locks, key=lambda lock: lock.lock_id, reverse=True)
+    held = {(k.partition or "").lower(): k for k in by_age if k.is_of_compactor}
     paused = pauses(table, [root.name for root in due], now_s=time.time())
     for name, why in paused.items():
         text = why if names_owners else "paused after failed jobs; `explain` has the reason"
@@ -183,20 +213,28 @@ def compaction_findings(
             cause=f"partitions are due, but {text}",
         )
     for root in due:
-        if root.name in pending or root.name in paused or root.name.lower() in held:
+        holder = held.get(root.name.lower())
+        is_left = holder is not None and holder.txn_id in facts.silent
+        if root.name in paused or (not is_left and (root.name in pending or holder)):
             continue
         why = " and ".join(map(str, exceeded(root.compactable, policy)))
+        remedy = f"run HiveAcidCompactOperator, or `compact {table.ref}`"
+        left = "" if holder is None else _left_by(holder)
         yield Finding(
             about="compaction",
             urgency=Urgency.DUE,
-            what=f"{_name(root.name)} is due: {why}",
-            remedy=f"run HiveAcidCompactOperator, or `compact {table.ref}`"
-            if switched_off is None
-            else "",
-            cause="partitions are due; `plan` lists them",
+            what=f"{_name(root.name)} is due: {why}{left}",
+            remedy="" if switched_off else f"{_abort(holder)}; then {remedy}" if holder else remedy,
+            cause="" if left else "partitions are due; `plan` lists them",
         )
     if not due:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=_not_due(measured, policy))
+
+
+def _left_by(holder: LockInfo) -> str:
+    since = age_text(age(holder.acquired_s))
+    held = f"has held its lock for {since}" if since else "waits for its lock"
+    return f"; a compactor without heartbeats {held}"
 
 
 def _switched_off(facts: TableFacts, due: Sequence[MeasuredRoot], why: str) -> Finding:
@@ -312,9 +350,18 @@ def _name(partition: str) -> str:
 # ---- locks ---------------------------------------------------------------------------------------
 
 
-def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> Iterator[Finding]:
-    """Yield exclusive locks and waiting (or unknown) requests, which delay a compaction's end."""
+def lock_findings(
+    locks: Sequence[LockInfo], silent: frozenset[TxnId], *, names_owners: bool = True
+) -> Iterator[Finding]:
+    """Yield exclusive locks and waiting (or unknown) requests, which delay a compaction's end.
+
+    A compactor's lock delays only other compactors. `silent` is as in `LocksNow`.
+    """
     for lock in locks:
+        if lock.is_of_compactor:
+            is_silent = lock.txn_id in silent
+            yield _of_compactor(lock, is_silent=is_silent, names_owners=names_owners)
+            continue
         is_exclusive = lock.lock_type not in (LockType.SHARED_READ, LockType.SHARED_WRITE)
         if is_exclusive or lock.state is LockState.WAITING or not lock.state.is_known:
             behind = f", behind lock {lock.blocked_by}" if lock.blocked_by else ""
@@ -327,10 +374,28 @@ def lock_findings(locks: Sequence[LockInfo], *, names_owners: bool = True) -> It
             )
 
 
+def _of_compactor(lock: LockInfo, *, is_silent: bool, names_owners: bool) -> Finding:
+    what = f"a compaction is at work in transaction {lock.txn_id}"
+    if is_silent:
+        what = f"the compaction in transaction {lock.txn_id} sends no heartbeat"
+    owner = f"{lock.user}@{lock.host}" if names_owners else ""
+    details = (_name(lock.partition or ""), owner, lock.agent_info, lock.state.value)
+    return Finding(
+        about="locks",
+        urgency=Urgency.WAITING,
+        what=f"{what} ({', '.join(filter(None, details))})",
+        remedy=_abort(lock) if is_silent else "",
+        cause=what,
+    )
+
+
+def _abort(lock: LockInfo) -> str:
+    return f"if its process has died, end it with `abort {lock.txn_id}`"
+
+
 def _anonymous(lock: LockInfo) -> str:
     where = f"partition {lock.partition}" if lock.partition else "the table"
     if not lock.table:
         where = "the database"
-    agent = f"{lock.agent_info}, " if COMPACTOR.fullmatch(lock.agent_info) else ""
-    owner = f"transaction {lock.txn_id} ({agent}{lock.state.value})"
+    owner = f"transaction {lock.txn_id} ({lock.state.value})"
     return f"{lock.lock_type.value} on {where} by {owner}"

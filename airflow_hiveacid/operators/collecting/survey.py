@@ -28,6 +28,7 @@ from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
 from airflow_hiveacid.operators.collecting.findings import (
     Finding,
+    LocksNow,
     TableFacts,
     Urgency,
     capped,
@@ -79,15 +80,16 @@ class MeasuredTable:
         client: MetastorePort,
         table: TableInfo,
         given: GivenThresholds,
+        locks: LocksNow,
         *,
         names_owners: bool = True,
     ) -> Self:
         """Measure a table; without `names_owners`, findings contain no users and hosts."""
         policy = given.policy_for(table)
-        facts = facts_of(client, table, counts_rows=given.counts_rows)
+        facts = facts_of(client, table, locks, counts_rows=given.counts_rows)
         findings = [
             *compaction_findings(client, facts, policy, names_owners=names_owners),
-            *lock_findings(facts.locks, names_owners=names_owners),
+            *lock_findings(facts.locks, facts.silent, names_owners=names_owners),
         ]
         findings.sort(key=lambda finding: finding.urgency)
         return cls(facts=facts, policy=policy, findings=tuple(findings))
@@ -117,12 +119,13 @@ def survey(client: MetastorePort, patterns: Sequence[str], given: GivenThreshold
     """Measure the transactional tables whose names match one of the patterns."""
     transactions = {txn.txn_id: txn for txn in client.open_txns_info() if txn.may_be_open}
     entries = sorted(client.show_compactions(), key=_by_importance)
+    locks = LocksNow.of(client)
     started = [(txn.started_s, txn.txn_id) for txn in transactions.values() if txn.started_s]
     return Survey(
         numbers=tuple(
             _unmeasured(name, table)
             if isinstance(table, HiveAcidError)
-            else _numbers(client, table, given, transactions)
+            else _numbers(client, table, given, locks, transactions)
             for name, table in transactional_tables(client, patterns)
         ),
         queue=tuple(_queued(entry) for entry in entries),
@@ -139,10 +142,11 @@ def _numbers(
     client: MetastorePort,
     table: TableInfo,
     given: GivenThresholds,
+    locks: LocksNow,
     transactions: Mapping[TxnId, OpenTxn],
 ) -> TableNumbers:
     try:
-        measured = MeasuredTable.of(client, table, given, names_owners=False)
+        measured = MeasuredTable.of(client, table, given, locks, names_owners=False)
         facts = measured.facts
         past = history_of(client, table, most=_MOST_VERSIONS)
         name = str(table.ref)

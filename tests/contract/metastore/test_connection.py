@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.gen.tables.ttypes import (
     StorageDescriptor,
 )
 from airflow_hiveacid.metastore.gen.transactions import ttypes
-from airflow_hiveacid.metastore.locks import LockRequest, in_the_way
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer
 
 NOTHING_OPEN = ttypes.GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
@@ -210,7 +210,8 @@ def test_a_lock_of_an_unknown_type_or_state_is_shown_and_counts_as_in_the_way() 
         ("shared_write", "state 88"),
     ]
     ref, write = TableRef("d", "t"), LockType.EXCLUSIVE
-    assert in_the_way(locks, ref, None, write, MetastoreGeneration.V4, key_of=str) == locks
+    wanted = LockComponent(table=ref, lock_type=write, operation=None)
+    assert in_the_way(locks, [wanted], MetastoreGeneration.V4) == locks
 
 
 def test_a_transaction_in_an_unknown_state_may_be_open() -> None:

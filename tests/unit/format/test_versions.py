@@ -147,6 +147,11 @@ def test_a_version_above_an_open_write_is_not_settled() -> None:
         assert (caught.value.write_id, caught.value.version) == (4, number)
 
 
+def test_there_is_no_version_before_the_first_write_to_request_instead() -> None:
+    with pytest.raises(VersionNotSettledError, match=r"when that write has ended$"):
+        as_of_number(now("d.t:9:1:1"), WriteId(2))
+
+
 def test_the_minimum_open_write_id_counts_as_open_even_if_it_is_not_listed() -> None:
     with pytest.raises(VersionNotSettledError):
         as_of_number(now("d.t:9:3::"), WriteId(5))

@@ -91,7 +91,7 @@ def test_the_collector_shows_unknown_types_and_states(
 def test_locks_of_unknown_types_and_in_unknown_states_may_delay_a_compaction(
     locks: list[LockInfo],
 ) -> None:
-    found = [finding.what for finding in lock_findings(locks)]
+    found = [finding.what for finding in lock_findings(locks, frozenset())]
     assert [what.partition(" on ")[0] for what in found] == ["type 9", "shared_read"]
     assert "state 8" in found[1]
 

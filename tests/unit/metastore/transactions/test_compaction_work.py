@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import replace
 
 import pytest
 
@@ -179,3 +180,39 @@ def test_a_compactor_does_not_give_way_to_one_that_has_ended_meanwhile(
 
     with work_of(Client(server), table, clock, "dag/run/compact/-1", policy) as work:
         assert work.refusal is None
+
+
+@pytest.mark.parametrize("policy", ConflictPolicy)
+def test_a_compactor_that_was_killed_while_it_waited_is_named(
+    client: FakeClient, table: TableInfo, clock: ManualClock, policy: ConflictPolicy
+) -> None:
+    first, killed = client.open_txn(), client.open_txn()
+    part = LockComponent(
+        table=lock_of_compactors(table.ref), lock_type=LockType.EXCLUSIVE, operation=None
+    )
+    for txn_id in (first, killed):
+        agent = "hiveacid major compaction"
+        client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info=agent))
+    client.commit_txn(first)
+    with (
+        pytest.raises(LockNotAcquiredError, match=f"by transaction {killed} of .*, waiting"),
+        work_of(client, table, clock, "dag/run/compact/-1", policy),
+    ):
+        pass
+    assert {lock.txn_id for lock in client.show_locks(lock_of_compactors(table.ref))} == {killed}
+
+
+def test_a_compactor_without_a_transaction_is_named_as_the_reason_to_give_way(
+    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    class Client(FakeClient):
+        def show_locks(
+            self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
+        ) -> tuple[LockInfo, ...]:
+            return tuple(replace(k, txn_id=None) for k in super().show_locks(ref, txn_id=txn_id))
+
+    with (
+        work_of(client, table, clock, "dag/run/first/-1", ConflictPolicy.HIVE),
+        work_of(Client(server), table, clock, "dag/run/second/-1", ConflictPolicy.HIVE) as work,
+    ):
+        assert "exclusive on default.hiveacid_compaction_of_t" in (work.refusal or "")

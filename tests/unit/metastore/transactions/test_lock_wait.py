@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    LockState,
+    LockType,
+    MetastoreGeneration,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,
@@ -13,6 +21,9 @@ from airflow_hiveacid.metastore.locks import (
     LockResponse,
     blockers_of,
     components_for,
+    in_the_way,
+    lock_of_compactors,
+    presence_of_compactions,
 )
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
 from tests.contract.bench import Started, access, month, start
@@ -132,6 +143,78 @@ def test_the_holder_is_named_even_if_many_readers_of_another_partition_are_older
     assert "the holder" in caught.value.holders
     assert "reader" not in caught.value.holders
     assert f"`hiveacid locks {partitioned.ref}`" in str(caught.value)
+
+
+def test_a_held_lock_of_a_type_that_the_generation_lacks_is_named_and_ends_no_job_for_good(
+    client: FakeClient,
+    holder: Started,
+    request_: LockRequest,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cloudera's 3.1.3000 lists EXCL_WRITE."""
+    own = client.show_locks
+    monkeypatch.setattr(
+        client, "show_locks", lambda: [replace(k, lock_type=LockType.EXCL_WRITE) for k in own()]
+    )
+    with pytest.raises(errors.LockNotAcquiredError, match="held by: excl_write on default"):
+        wait(client, request_, clock)
+    assert {lock.txn_id for lock in client.show_locks()} == {holder.txn_id}
+
+
+def test_a_request_is_withdrawn_even_if_an_unexpected_error_prevents_the_listing(
+    server: FakeMetastore,
+    client: FakeClient,
+    holder: Started,
+    request_: LockRequest,
+    clock: ManualClock,
+) -> None:
+    server.break_next("show_locks", ValueError("decode"), is_done=False)
+    with pytest.raises(ValueError, match="decode"):
+        wait(client, request_, clock)
+    assert {lock.txn_id for lock in client.show_locks()} == {holder.txn_id}
+
+
+@pytest.mark.parametrize("name", [presence_of_compactions, lock_of_compactors])
+def test_a_timeout_names_the_table_instead_of_an_artificial_name(
+    client: FakeClient,
+    table: TableInfo,
+    clock: ManualClock,
+    name: Callable[[TableRef], TableRef],
+) -> None:
+    part = LockComponent(table=name(table.ref), lock_type=LockType.EXCLUSIVE, operation=None)
+    held(client, part, "the holder")
+    request = LockRequest(txn_id=client.open_txn(), components=(part,), agent_info="me")
+    with pytest.raises(errors.LockNotAcquiredError, match=f"`hiveacid locks {table.ref}`"):
+        wait(client, request, clock)
+
+
+def test_each_lock_is_compared_once_with_all_partitions_of_a_request(table: TableInfo) -> None:
+    parts = [lock_on(table, LockType.SHARED_WRITE, f"{number}") for number in range(100)]
+    locks = [
+        LockInfo(
+            lock_id=LockId(number),
+            txn_id=TxnId(number),
+            db=table.ref.db,
+            table=table.ref.name,
+            partition=str(month(f"{number}")),
+            state=LockState.ACQUIRED,
+            lock_type=LockType.EXCLUSIVE,
+            user="",
+            host="",
+            agent_info="",
+        )
+        for number in range(99, 199)
+    ]
+    keys: list[str] = []
+
+    def key_of(name: PartitionName) -> str:
+        keys.append(str(name))
+        return str(name)
+
+    blocking = in_the_way(locks, parts, MetastoreGeneration.V4, key_of=key_of)
+    assert [lock.lock_id for lock in blocking] == [99]
+    assert len(keys) <= len(parts) + len(locks)
 
 
 def test_a_waiting_request_is_named_if_the_server_says_that_it_is_in_the_way(
