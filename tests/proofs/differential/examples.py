@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
@@ -100,7 +100,8 @@ def _first(answer: Answer) -> str:
 def _shown(value: Value) -> str:
     """Return a value as text; a decimal without the zeros at its end, which only one engine has."""
     if isinstance(value, Decimal):
-        return f"{value.normalize():f}"
+        with localcontext(prec=38):  # no digit is rounded
+            return f"{value.normalize():f}"
     return "NULL" if value is None else str(value)
 
 
