@@ -23,7 +23,7 @@ from airflow_hiveacid.format.words import age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors
+from airflow_hiveacid.metastore.locks import LockInfo, concerning, lock_of_compactors
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.fencing import COMPACTOR
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
@@ -124,7 +124,7 @@ def facts_of(client: MetastorePort, table: TableInfo, *, counts_rows: bool = Fal
         snapshot=snapshot,
         roots=_measured(client, table, snapshot, counts_rows=counts_rows),
         entries=entries,
-        locks=tuple(lock for lock in client.show_locks() if lock.concerns(table.ref)),
+        locks=concerning(client.show_locks(), table.ref),
         generation=client.generation,
     )
 

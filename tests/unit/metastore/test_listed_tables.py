@@ -46,6 +46,7 @@ def listed(client: FakeClient, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         (["sales*"], ["sales.orders", "sales.staff"], ["default", "hr", "sales"]),
         (["sales[.]orders"], ["sales.orders"], ["default", "hr", "sales"]),
         (["no.*"], [], []),
+        (["hr.staff", "hr.\u212a*"], ["hr.staff"], ["hr"]),
     ],
 )
 def test_only_databases_with_a_possible_match_are_listed(
