@@ -24,6 +24,9 @@ READS_ORIGINALS: Final = "hiveacid.reads.originals"
 COPY_OF: Final = "hiveacid.copy.of"
 """Table parameter of a flat copy: the name and ID of the original table."""
 
+KELVIN_SIGN: Final = "\u212a"
+"""The only character beyond ASCII that `str.lower` makes an ASCII letter: a different name."""
+
 _KEPT: Final = "__acid"
 _IDENTIFIER: Final = re.compile(r"[a-z0-9_]+\Z")
 _TABLE_NAME: Final = "table name (expected db.table, of letters, digits and _)"
@@ -56,6 +59,11 @@ class TableRef:
 
     def __str__(self) -> str:
         return f"{self.db}.{self.name}"
+
+
+def lower_name(text: str) -> str:
+    """Return a name in lower case, with its Kelvin signs, which no name of a table has."""
+    return KELVIN_SIGN.join(map(str.lower, text.split(KELVIN_SIGN)))
 
 
 def kept_table(ref: TableRef) -> TableRef:
@@ -169,7 +177,7 @@ class PartitionName:
             column, equals, value = component.partition("=")
             if not equals:
                 raise InvalidNameError(name=text, what="partition name (expected column=value/...)")
-            columns.append(column.lower())
+            columns.append(lower_name(column))
             plain = unescape_partition_value(value)
             values.append(None if plain == NULL_PARTITION else plain)
         return cls(tuple(columns), tuple(values))

@@ -16,6 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+_MOST_SHOWN: Final = 100
 _OUR_LOGGERS: Final = ("hiveacid", "airflow_hiveacid")
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
@@ -32,6 +33,23 @@ def several(number: int, noun: str) -> str:
         ('1 lock', '2 locks')
     """
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def digits(number: object) -> str:
+    """Return a number's text; raise ValueError for `1_0` and others that only Python reads."""
+    text = str(number)
+    if "_" in text or not text.isascii():
+        raise ValueError(text)
+    return text
+
+
+def shown(value: object) -> str:
+    """Format a user's value for a message, and shorten it if it is too long."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number with more digits than Python prints"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def first_few(texts: Sequence[str], *, most: int = 3) -> str:

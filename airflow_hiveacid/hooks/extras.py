@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.words import digits
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -110,7 +111,7 @@ class Extras:
         if value is None or value == "":
             return default
         try:
-            seconds = float(str(value))
+            seconds = float(digits(value))
         except ValueError:
             seconds = float("nan")
         if may_be_zero and seconds == 0:

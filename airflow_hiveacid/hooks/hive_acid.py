@@ -39,7 +39,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.logins import Login, secret_source_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.metastore import compaction_queue
-from airflow_hiveacid.metastore.locks import LockInfo, TableAccess
+from airflow_hiveacid.metastore.locks import LockInfo, TableAccess, concerning
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
@@ -341,9 +341,12 @@ class HiveAcidHook(BaseHook):
             return metastore.abort_txn(txn_id)
 
     def locks(self, table: str | None = None) -> tuple[LockInfo, ...]:
-        """Return the locks on a table and its partitions; without a table, return all locks."""
+        """Return the locks on a table, its partitions or its database, or without a table all.
+
+        Locks of our compactions of the table are included; they are on artificial names.
+        """
         with self.metastore() as metastore:
-            return metastore.show_locks(TableRef.parse(table) if table else None)
+            return concerning(metastore.show_locks(), TableRef.parse(table) if table else None)
 
     # ---- compaction ------------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.format.table import (
     TableInfo,
     TableRef,
     TransactionalKind,
+    lower_name,
 )
 from airflow_hiveacid.metastore.port import MetastorePort
 
@@ -81,7 +82,7 @@ def is_pattern(name: str) -> bool:
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Return whether a full table name matches a pattern of `transactional_tables`."""
-    return any(fnmatchcase(name.lower(), pattern.lower()) for pattern in patterns)
+    return any(fnmatchcase(name.lower(), lower_name(pattern)) for pattern in patterns)
 
 
 def transactional_tables(

@@ -150,6 +150,11 @@ class LockInfo:
         )
 
 
+def concerning(locks: Iterable[LockInfo], ref: TableRef | None) -> tuple[LockInfo, ...]:
+    """Return the locks that concern a table; without a table, return all."""
+    return tuple(lock for lock in locks if ref is None or lock.concerns(ref))
+
+
 def components_for(
     reads: Sequence[TableAccess], writes: Sequence[TableAccess], generation: MetastoreGeneration
 ) -> tuple[LockComponent, ...]:

@@ -23,8 +23,9 @@ from typing import Any, Final, TypeVar
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.table import KELVIN_SIGN, PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.words import digits, shown
 from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
@@ -153,7 +154,16 @@ def names(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
     entries = value.split(",") if isinstance(value, str) else value
     if not isinstance(entries, list | tuple | set | frozenset):
         raise ConfigurationError(f"{argument} must be a list of names, found {value!r}")
-    return tuple(text(entry, argument).strip() for entry in entries)
+    return tuple(plain_name(entry, argument).strip() for entry in entries)
+
+
+def plain_name(value: object, argument: str) -> str:
+    """Return a name; one that `str.lower` would make another name is an error."""
+    if KELVIN_SIGN in (name := text(value, argument)):
+        raise ConfigurationError(
+            f"{argument} has the Kelvin sign (U+212A) in the name {name!r}; write the letter K"
+        )
+    return name
 
 
 def table_patterns(value: Sequence[str] | str, argument: str) -> tuple[str, ...]:
@@ -192,7 +202,7 @@ def mapped_texts(value: object, argument: str, what: str) -> dict[str, str]:
     """Return a mapping of strings to strings, in the given order."""
     if not isinstance(value, Mapping):
         raise ConfigurationError(f"{argument} must map {what}, found {value!r}")
-    return {text(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
+    return {plain_name(k, argument): text(v, f"{argument}[{k!r}]") for k, v in value.items()}
 
 
 def column_types(value: object, argument: str) -> dict[str, str]:
@@ -218,27 +228,21 @@ def choice(cls: type[_E], value: str | _E, argument: str) -> _E:
 def whole_number(value: float | str, argument: str) -> int:
     """Return a whole number."""
     try:
-        return int(_digits(value))
+        return int(digits(value))
     except ValueError:
-        raise ConfigurationError(f"{argument} must be a whole number, found {value!r}") from None
-
-
-def _digits(value: object) -> str:
-    """Return a number's text; raise ValueError for `1_0` and others that only Python reads."""
-    digits = str(value)
-    if "_" in digits or not digits.isascii():
-        raise ValueError(digits)
-    return digits
+        raise ConfigurationError(
+            f"{argument} must be a whole number, found {shown(value)}"
+        ) from None
 
 
 def number(value: float | str, argument: str) -> float:
     """Return a number of 0 or more."""
     try:
-        result = float(_digits(value))
+        result = float(digits(value))
     except ValueError:
         result = float("nan")
     if not 0 <= result < float("inf"):
-        raise ConfigurationError(f"{argument} must be a number of 0 or more, found {value!r}")
+        raise ConfigurationError(f"{argument} must be a number of 0 or more, found {shown(value)}")
     return result
 
 
@@ -265,11 +269,11 @@ def delta_ratio(value: float | str | None, argument: str) -> float | Off | None:
     if value is None or _is_off(value):
         return None if value is None else Off.OFF
     try:
-        ratio = float(_digits(value))
+        ratio = float(digits(value))
     except ValueError:
         raise ConfigurationError(
             f"{argument} must be a number above 0 and at most 1, such as 0.1 for 10 %, found"
-            f" {value!r}"
+            f" {shown(value)}"
         ) from None
     return GivenThresholds(delta_ratio=ratio).delta_ratio
 
@@ -295,7 +299,7 @@ def also_when(value: Mapping[str, float | str] | str | None, argument: str) -> d
         if _is_off(limit):
             limits[name] = Off.OFF
             continue
-        threshold = number(str(limit), f"{name} in {argument}")  # as text, True is not 1
+        threshold = number(limit, f"{name} in {argument}")
         limits[name] = int(threshold) if threshold.is_integer() else threshold
     return dict(GivenThresholds(also_when=limits).also_when)
 
@@ -314,7 +318,7 @@ def thresholds(
 
 
 def _is_off(value: float | str) -> bool:
-    return str(value).strip().lower() == Off.OFF
+    return isinstance(value, str) and value.strip().lower() == Off.OFF
 
 
 def health_limit(value: float | str | None, argument: str) -> float | None:
@@ -413,7 +417,7 @@ def unknown_age(value: str | None, argument: str) -> float | None:
     """Return the minimum age in seconds at which a cleaning removes unknown files, or None."""
     if value is None:
         return None
-    age_s = duration(str(value), argument)
+    age_s = duration_s(value, argument)
     if age_s < SHORTEST_UNKNOWN_AGE_S:
         raise ConfigurationError(
             f"{argument} must be 1 day or more, found {value!r}: a running job may still write or"
@@ -438,7 +442,7 @@ def known_keys(cls: type, value: object, argument: str) -> dict[str, Any]:
 def text(value: object, argument: str) -> str:
     """Return the value, which must be a string."""
     if not isinstance(value, str):
-        raise ConfigurationError(f"{argument} must be a string, found {value!r}")
+        raise ConfigurationError(f"{argument} must be a string, found {shown(value)}")
     return value
 
 

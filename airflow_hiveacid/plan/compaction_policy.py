@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.words import digits
 from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.plan import thresholds
 
@@ -138,14 +139,14 @@ class _Threshold(Generic[_T]):
 _COUNT: Final = _Threshold(
     parameter=COUNT_PARAMETER,
     default=maintenance.DELTA_COUNT,
-    parse=int,
+    parse=lambda text: int(digits(text)),
     check=thresholds.check_delta_count,
     expected="a whole number of 1 or more",
 )
 _RATIO: Final = _Threshold(
     parameter=RATIO_PARAMETER,
     default=maintenance.DELTA_RATIO,
-    parse=float,
+    parse=lambda text: float(digits(text)),
     check=thresholds.check_delta_ratio,
     expected="a number above 0 and at most 1",
 )

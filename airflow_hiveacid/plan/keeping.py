@@ -34,7 +34,9 @@ _UNITS: Final = {
     "week": 7 * _DAY_S,
     "year": 366 * _DAY_S,
 }
-_DURATION: Final = re.compile(rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE)
+_DURATION: Final = re.compile(
+    rf"(\d+(?:\.\d+)?)\s*({'|'.join(_UNITS)})s?", re.IGNORECASE | re.ASCII
+)
 
 
 def readable_for(parameters: Mapping[str, str]) -> float | None:

@@ -64,10 +64,14 @@ def _normal_name(columns: Sequence[Column], name: PartitionName) -> PartitionNam
     """
     if name.columns != tuple(column.name for column in columns):
         return name  # the lock is older than a table of this name with other partition columns
-    pairs = zip(name.values, partition_texts(columns, name), strict=True)
-    return PartitionName(
-        name.columns, tuple(text if normal is None else normal for text, normal in pairs)
+    # Hive 3.1 lists names in lower case, so also the `T` before the time of a timestamp.
+    upper = tuple(
+        text.upper() if text and column.type == "timestamp" else text
+        for column, text in zip(columns, name.values, strict=True)
     )
+    normal = partition_texts(columns, PartitionName(name.columns, upper))
+    pairs = zip(name.values, normal, strict=True)
+    return PartitionName(name.columns, tuple(old if new is None else new for old, new in pairs))
 
 
 def _holder(lock: LockInfo) -> str:

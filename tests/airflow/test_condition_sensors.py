@@ -32,8 +32,15 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
+from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
@@ -543,6 +550,26 @@ def test_a_lock_blocks_every_spelling_of_its_partition(
     assert not is_free("shared_read", "month=x")
     assert is_free("shared_read", "month=y")  # both are NULL to Hive, but are two partitions
     assert is_free("shared_read", "month=1 ")
+
+
+@pytest.mark.parametrize("generation", ["server", "server_3"])
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        ("2026-01-05 00%3A00%3A00", ["2026-01-05", "2026-01-05 00:00", "2026-01-05T00:00:00.0"]),
+        ("2026-01-05 10%3A00%3A00", ["2026-01-05T10:00:00", "2026-01-05 10:00:00.000"]),
+    ],
+)
+def test_a_lock_blocks_every_spelling_of_its_time(
+    request: pytest.FixtureRequest, generation: str, held: str, asked: list[str]
+) -> None:
+    server: Server = request.getfixturevalue(generation)
+    columns = (Column(name="id", type="bigint"),)
+    day = (Column(name="day", type="timestamp"),)
+    server.client.create_table(NewTable(ref=REF, columns=columns, partition_columns=day))
+    server.lock(LockType.EXCLUSIVE, PartitionName.parse(f"day={held}"))
+    assert not [value for value in asked if is_free("shared_read", f"day={value}")]
+    assert is_free("shared_read", "day=2026-01-05T10:00:01")
 
 
 @pytest.mark.parametrize("value", ["1 ", " 1", "1\n", "x"])

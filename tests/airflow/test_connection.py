@@ -151,6 +151,8 @@ def test_blank_fields_of_the_connection_form_are_ignored() -> None:
         ("conflict_policy", {"conflict_policy": "lax"}),
         ("allow_unsafe_expressions", {"allow_unsafe_expressions": "perhaps"}),
         ("connect_timeout_s", {"connect_timeout_s": "nan"}),
+        ("connect_timeout_s", {"connect_timeout_s": "1_0"}),
+        ("connect_timeout_s", {"connect_timeout_s": "\u0661\u0660"}),
         ("result_dir", {"result_dir": 7}),
         ("uris", {"uris": "http://hms:9083"}),
         ("uris", {"uris": "thrift://hms:99999"}),

@@ -17,7 +17,12 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.locks import (
+    LockRequest,
+    TableAccess,
+    presence_component,
+    presence_of_compactions,
+)
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.storage.stores import threads
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -110,7 +115,11 @@ def test_a_transaction_acquires_locks_allocates_write_ids_and_commits(warehouse:
     hook, table = HiveAcidHook(), warehouse.table("t")
     access = TableAccess(table=table, operations=frozenset({DataOperation.INSERT}))
     with hook.transaction("key", writes=[access], lock_timeout_s=5) as txn:
-        assert {lock.txn_id for lock in hook.locks(str(table.ref))} == {txn.txn_id}
+        presence = presence_component(presence_of_compactions(table.ref))
+        request = LockRequest(txn_id=txn.txn_id, components=(presence,), agent_info="compacts")
+        warehouse.client.lock(request)
+        found = hook.locks(str(table.ref))
+        assert [lock.txn_id for lock in found] == [txn.txn_id] * 2
         assert txn.write_ids == {table.ref: 1}
     assert hook.locks(str(table.ref)) == ()
     assert hook.snapshot([str(table.ref)]).write_ids(table.ref).is_visible(WriteId(1))

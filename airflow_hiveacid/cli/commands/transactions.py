@@ -14,7 +14,7 @@ from airflow_hiveacid.cli.output import Answer, Column, Record, field, moment, p
 from airflow_hiveacid.format.errors import TransactionError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.words import age, age_text, several
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.locks import LockInfo, concerning
 from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
@@ -50,11 +50,7 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
     with cli_metastore.connected(options) as client:
         if options.table is not None:
             client.get_source(options.table)
-        lock_infos = [
-            lock
-            for lock in client.show_locks()
-            if options.table is None or lock.concerns(options.table)
-        ]
+        lock_infos = concerning(client.show_locks(), options.table)
     columns = (
         field("lock", "lock_id", is_number=True),
         field("table", wraps=True),

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -39,6 +40,7 @@ from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, Vali
 from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
 from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.words import digits, shown
 
 _KINDS: Final = ("version ", "timestamp ", "tag ")
 
@@ -163,10 +165,11 @@ class Guarantee:
 
 
 def _number(value: int | str) -> WriteId:
-    text = str(value).strip()
-    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise errors.ConfigurationError(f"version {value!r} is not a version number, such as 1234")
-    return WriteId(int(text))
+    with suppress(ValueError):
+        text = digits(value).strip()
+        if text.isdigit():
+            return WriteId(int(text))
+    raise errors.ConfigurationError(f"version {shown(value)} is not a version number, such as 1234")
 
 
 def _moment(value: datetime | str) -> datetime:

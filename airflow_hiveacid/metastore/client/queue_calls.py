@@ -6,6 +6,7 @@ Of these methods, Hive 3.1 supports only `request_compaction` and `show_compacti
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
@@ -231,9 +232,9 @@ def _struct(claim: compaction_queue.ClaimedCompaction) -> Struct:
         workerId=claim.worker_id,
         start=claim.start_ms,
         highestWriteId=claim.highest_write_id,
-        # Some databases store it in a one-byte character set. In 4.x, it is a parameter of the SQL,
-        # so quotes and line ends may stay, unlike in `plain`.
-        errorMessage=(claim.error_message or "").encode("ascii", "replace").decode() or None,
+        # Some databases store it in a one-byte character set, and PostgreSQL refuses NUL. In 4.x,
+        # it is a parameter of the SQL, so quotes and line ends may stay, unlike in `plain`.
+        errorMessage=re.sub(r"[^\x01-\x7f]", "?", claim.error_message or "") or None,
         hasoldabort=claim.has_old_abort,
         enqueueTime=claim.enqueued_ms,
         retryRetention=claim.retry_retention,

@@ -16,7 +16,7 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.definitions.partitions import whole_partition
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.locks import LockInfo, concerning
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 
 _LONGEST_MESSAGE = 500
@@ -34,7 +34,7 @@ def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> S
             return [_transaction(txn) for txn in client.open_txns_info()]
         case statements.ShowLocks():
             ref, partition = _table_and_partition(client, statement.target, statement.partition)
-            locks = client.show_locks(ref)
+            locks = concerning(client.show_locks(), ref)
             name = None if partition is None else str(partition).lower()
             return [_lock(k) for k in locks if name in (None, (k.partition or "").lower())]
         case statements.AbortTransactions():

@@ -463,6 +463,7 @@ def cancel_compactions(
             f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
             " change its queue. Kill the task or Hive's compaction worker instead"
         )
+    partition = partition if partition and partition.columns else None
     why = f"cancelled by {process_user()} on {socket.gethostname()}"
     txns = client.valid_txns()
     cancelled = tuple(

@@ -156,7 +156,7 @@ def partition_values(
         )
     texts: dict[str, str | None] = {}
     for column, entry in value.items():
-        name = arguments.text(column, argument)
+        name = arguments.plain_name(column, argument)
         if entry is None and name in nulls:
             texts[name] = None
             continue

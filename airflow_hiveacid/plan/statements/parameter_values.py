@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.words import shown
 from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
 
 _MOST_DIGITS: Final = 38
@@ -21,7 +22,6 @@ _CLOCK: Final = re.compile(
     r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?\Z"
 )
 _DOUBLE: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
-_MOST_SHOWN: Final = 100
 _TYPES: Final = {t.value: t for t in ValueType if t is not ValueType.NULL}
 _TRUTHS: Final = {"true": True, "false": False}
 _ZONED: Final = (
@@ -69,7 +69,7 @@ def _typed(given: Mapping[Any, Any], argument: str) -> tuple[ValueType, object]:
     if set(given) != {"type", "value"} or not isinstance(type_, str) or type_ not in _TYPES:
         raise ConfigurationError(
             f"{argument} must be a value, or {{'type': ..., 'value': ...}} with one of the types"
-            f" {', '.join(_TYPES)}; found {_shown(dict(given))}"
+            f" {', '.join(_TYPES)}; found {shown(dict(given))}"
         )
     return _TYPES[type_], given["value"]
 
@@ -93,18 +93,9 @@ def _value_of(type_: ValueType, given: object, argument: str) -> Value:
     value_text = _READS[type_](plain, argument)
     if value_text is None:
         raise ConfigurationError(
-            f"{argument} is not a valid {type_.value}: found {_shown(given)}; give {_FORMS[type_]}"
+            f"{argument} is not a valid {type_.value}: found {shown(given)}; give {_FORMS[type_]}"
         )
     return Value(type=type_, text=value_text)
-
-
-def _shown(given: object) -> str:
-    """Format a value for a message, and shorten it if it is too long."""
-    try:
-        shown = repr(given)
-    except ValueError:
-        return "a number with more digits than Python prints"
-    return shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}..."
 
 
 def _text(given: object, argument: str) -> str | None:
@@ -116,7 +107,7 @@ def _text(given: object, argument: str) -> str | None:
     except UnicodeEncodeError as error:
         raise ConfigurationError(
             f"{argument} contains an unpaired surrogate (half a character), which no table can"
-            f" store: found {_shown(given)}; give the whole character"
+            f" store: found {shown(given)}; give the whole character"
         ) from error
     return given
 

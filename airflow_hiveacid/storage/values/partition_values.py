@@ -89,8 +89,7 @@ def _moment(text: str) -> str | None:
         hour, minute, second, fraction = match.groups()
         micros = int((fraction or "").ljust(6, "0")[:6])
         with contextlib.suppress(ValueError):
-            clock = dt.time(int(hour), int(minute), int(second), micros)
-            time = clock.isoformat(timespec="microseconds")
+            time = dt.time(int(hour), int(minute), int(second), micros).isoformat()
     return day and f"{day} {time}"
 
 

@@ -545,7 +545,7 @@ def test_the_compactions_of_a_table_are_cancelled_and_listed(
     client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
 ) -> None:
     client.request_compaction(REF, None, CompactionType.MAJOR)
-    found = records("cancel", "demo.t")
+    found = records("cancel", "demo.t", "--partition", "")
     assert found == [
         {"entry_id": 1, "partition": "", "kind": "major", "state": "initiated", "worker": None}
     ]

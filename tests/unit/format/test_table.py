@@ -83,6 +83,7 @@ def test_partition_names_are_formatted_with_escapes() -> None:
 
 def test_the_columns_but_not_the_values_of_a_partition_name_become_lower_case() -> None:
     assert PartitionName.parse("Note=AbC") == PartitionName(("note",), ("AbC",))
+    assert PartitionName.parse("\u212aey=1") != PartitionName(("key",), ("1",))
 
 
 def test_the_metastore_gets_the_directory_name_of_a_null_partition_value() -> None:

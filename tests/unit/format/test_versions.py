@@ -121,7 +121,20 @@ def test_a_single_value_can_be_a_version_number_a_timestamp_or_a_tag(
 
 @pytest.mark.parametrize(
     "value",
-    [True, -1, "-1", "now", "yesterday", "2026-11-19T02:00:00", "", "tag ", 1.5, VersionSpec()],
+    [
+        True,
+        -1,
+        "-1",
+        pytest.param(10**5000, id="long"),
+        "9" * 5000,
+        "now",
+        "yesterday",
+        "2026-11-19T02:00:00",
+        "",
+        "tag ",
+        1.5,
+        VersionSpec(),
+    ],
 )
 def test_a_single_value_that_is_not_a_version_is_refused(value: object) -> None:
     with pytest.raises(ConfigurationError):

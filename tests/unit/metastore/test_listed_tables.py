@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
+from airflow_hiveacid.metastore.listed_tables import is_pattern, matches, transactional_tables
 from tests.contract.fake_client import FakeClient
 
 
@@ -130,3 +130,8 @@ def test_a_table_with_a_definition_that_nobody_expected_does_not_hide_the_others
     found = dict(transactional_tables(client, ["hr.*"]))
     assert isinstance(found["hr.staff"], JobFailedError)
     assert isinstance(found["hr.orders"], TableInfo)
+
+
+def test_the_kelvin_sign_of_a_pattern_is_no_k() -> None:
+    assert matches("demo.k", ["DEMO.K"])
+    assert not matches("demo.k", ["demo.\u212a"])

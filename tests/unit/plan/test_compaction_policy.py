@@ -72,7 +72,7 @@ def test_parameters_in_a_different_letter_case_have_no_effect_as_in_hive() -> No
     assert GivenThresholds().policy_for(table) == CompactionPolicy()
 
 
-@pytest.mark.parametrize("text", ["", "ten", "0", "-5", "2.5", "9" * 5000])
+@pytest.mark.parametrize("text", ["", "ten", "0", "-5", "2.5", "1_0", "9" * 5000])
 def test_an_invalid_count_of_the_table_is_reported_and_the_default_applies(text: str) -> None:
     policy = GivenThresholds().policy_for(_own(count=text))
     assert (policy.delta_count, policy.delta_ratio, policy.count_origin) == (10, 0.5, "")
@@ -83,7 +83,7 @@ def test_an_invalid_count_of_the_table_is_reported_and_the_default_applies(text:
     )
 
 
-@pytest.mark.parametrize("text", ["", "ten", "0", "-0.5", "1.01", "10", "nan", "inf"])
+@pytest.mark.parametrize("text", ["", "ten", "0", "-0.5", "1.01", "10", "nan", "inf", "0.1_0"])
 def test_an_invalid_ratio_of_the_table_is_reported_and_the_default_applies(text: str) -> None:
     policy = GivenThresholds().policy_for(_own(ratio=text))
     assert (policy.delta_count, policy.delta_ratio, policy.ratio_origin) == (5, 0.1, "")
@@ -205,6 +205,8 @@ def test_the_plain_values_of_thresholds_give_the_same_thresholds_again() -> None
         ("ten", None, "delta_count must be a whole number"),
         ("off", "off", "delta_count and delta_ratio are both off"),
         (False, None, "delta_count must be a whole number"),  # what YAML makes of `off`
+        pytest.param(10**5000, None, "found a number with more digits", id="long count"),
+        pytest.param(None, 10**5000, "found a number with more digits", id="long ratio"),
     ],
 )
 def test_invalid_thresholds_of_a_task_are_refused(count: object, ratio: object, why: str) -> None:
@@ -248,6 +250,7 @@ def test_without_further_thresholds_only_aborted_transactions_count(nothing: obj
         ({"small_files": "many"}, "small_files in also_when must be a number of 0 or more"),
         ({"deleted_rows": 1.5}, "deleted_rows in also_when must be a whole number, found 1.5"),
         ({"oldest_delta_s": float("nan")}, "oldest_delta_s in also_when must be a number"),
+        ({"small_files": 10**5000}, "small_files in also_when must be a number of 0 or more"),
         ({"small_files": True}, "small_files in also_when must be a number"),
         ("small_files", "small_files in also_when must be a number of 0 or more, found ''"),
         (["small_files"], "also_when must be a mapping"),

@@ -378,7 +378,9 @@ def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(
     assert not (bench.root / D1).exists()
 
 
-@pytest.mark.parametrize("text", ["", "7", "days", "-1 days", "1 month", "7 days or so"])
+@pytest.mark.parametrize(
+    "text", ["", "7", "days", "-1 days", "1 month", "7 days or so", "\u0667 days"]
+)
 def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="is not a duration"):
         readable_for({READABLE_FOR: text})

@@ -85,9 +85,9 @@ def test_texts_of_the_queue_fit_in_a_database_with_a_one_byte_character_set() ->
     client._connection = connection  # type: ignore[assignment]
     client.find_next_compaction(our_worker_id("東京/it's"), worker_version="1")
     assert connection.sent[0].workerId == "hiveacid-??/it?s"
-    client.mark_refused(replace(claim(""), error_message="cancelled by 山田:\n'no'"))
+    client.mark_refused(replace(claim(""), error_message="cancelled by 山田:\n'no'\0"))
     client.mark_failed(claim(""))
     assert [struct.errorMessage for struct in connection.sent[1:]] == [
-        "cancelled by ??:\n'no'",
+        "cancelled by ??:\n'no'?",
         None,
     ]

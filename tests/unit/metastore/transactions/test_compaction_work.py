@@ -15,7 +15,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.definitions.questions import answer
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,
@@ -52,6 +54,16 @@ def test_a_compactor_sees_commits_from_before_it_acquired_the_compactors_lock(
         assert work.txn.snapshot.write_ids(table.ref).high_watermark == 0
         assert work.snapshot.write_ids(table.ref).high_watermark == 1
         assert work.write_ids.high_watermark == 1
+
+
+def test_a_query_for_the_locks_of_a_table_shows_those_of_its_compactor(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    terms = job_terms("dag/run/compact/-1", lock_timeout_s=1, clock=clock)
+    major = CompactionType.MAJOR
+    with compacting(client, terms, table=table, partition=None, compaction_type=major) as work:
+        found = answer(client, ShowLocks(target=str(table.ref)))
+        assert [row["txn_id"] for row in found] == [work.txn.txn_id] * 2
 
 
 @pytest.mark.parametrize("partition", [None, PartitionName.parse("day=1")])
