@@ -6,8 +6,10 @@ or all in one file. A compaction moves each row to its own bucket, and no reader
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +21,18 @@ from airflow_hiveacid.arrow.search import Search
 from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.table_view import view_of
-from airflow_hiveacid.storage.acid.read import buckets, changed_rows
+from airflow_hiveacid.storage.acid.read import buckets, changed_rows, files
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.files import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -35,6 +41,7 @@ from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
+from tests.unit.storage.orc_tables import ids as write_ids
 
 if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock
@@ -218,3 +225,95 @@ def test_a_restore_brings_back_a_deleted_row(lake: Lake) -> None:
     version = VersionSpec.of(2, None, None).text()
     lake.run(RestoreSpec(target="default.s", version=version))
     assert lake.rows == [(1,), (2,), (3,)]
+
+
+# ---- which files a plan takes for a data file ----------------------------------------------------
+
+
+@pytest.mark.promise("R1", "R2")
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_misses_no_delete_file_that_overlaps_rows_of_its_bucket(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Ranges of write IDs that touch, contain each other, or are unknown; up to nine buckets."""
+    chance, count = random.Random(seed), random.Random(seed).choice([2, 3, 9])
+    facts = {f"base_1/bucket_{bucket:05d}": some({bucket}, (1, 1)) for bucket in range(count)}
+    for number in range(chance.randint(1, 12)):
+        low = chance.randint(2, 20)
+        high = low + chance.choice([0, 0, 1, 5])
+        path = f"delta_{low:07d}_{high:07d}_{number:04d}/bucket_{chance.randrange(count):05d}"
+        facts[path] = some(chance.sample(range(count), chance.randint(1, 2)), (low, high))
+    for number in range(chance.randint(1, 6)):
+        low = chance.randint(1, 20)
+        span = (low, min(low + chance.choice([0, 0, 1, 5, 20]), 29))
+        events = chance.sample(range(count), chance.choice([0, 1, 1, 2]))
+        path = f"delete_delta_{30 + number:07d}_{30 + number:07d}_0000"
+        facts[f"{path}/bucket_{chance.randrange(count):05d}"] = some(
+            events, chance.choice([span, span, None])
+        )
+    opened, found = planned(monkeypatch, facts, 40)
+    deletes = {d.key: d for bucket in found for d in bucket.deletes if facts[d.key].buckets}
+    unsure: set[str] = set()
+    for bucket in found:
+        for data in bucket.inserts:
+            rows = facts[data.key].buckets or frozenset()
+            near = {key: d for key, d in deletes.items() if d.may_overlap(data)}
+            own = {bucket.bucket_id}
+            wanted = {k for k, d in near.items() if rows & (facts[k].buckets or frozenset())}
+            assert wanted <= {d.key for d in bucket.deletes_of(data)}
+            hit = ((facts[k].buckets or frozenset()) | {d.bucket_id} for k, d in near.items())
+            unsure |= {data.key for buckets_hit in hit if not own & buckets_hit}
+    assert {key for key in opened if not key.startswith("delete")} == unsure
+
+
+@pytest.mark.promise("R2")
+def test_the_work_of_a_plan_grows_with_the_files_not_with_their_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = {f"base_1/bucket_{bucket:05d}": some({bucket}, (1, 900)) for bucket in range(32)}
+    for number, bucket in itertools.product(range(20), range(32)):
+        write_id, last = 1000 + number, f"bucket_{bucket:05d}"
+        facts[f"delta_{write_id}_{write_id}_0000/{last}"] = some({bucket}, (write_id, write_id))
+        span = (1 + (number * 7 + bucket) % 900, 900 + number)
+        facts[f"delete_delta_{write_id}_{write_id}_0000/{last}"] = some({bucket}, span)
+    compared: list[AcidFile] = []
+    may_overlap = AcidFile.may_overlap
+    monkeypatch.setattr(
+        AcidFile,
+        "may_overlap",
+        lambda self, other: compared.append(other) or may_overlap(self, other),
+    )
+    opened, found = planned(monkeypatch, facts, 2000)
+    assert len(compared) < len(facts)
+    assert sum(len(bucket.inserts) for bucket in found) == 32 * 21
+    assert {key for key in opened if not key.startswith("delete")} == {
+        key for key in facts if key.startswith("base")
+    }
+
+
+def some(numbers: Iterable[int], span: tuple[int, int] | None) -> FooterFacts:
+    """The footer of a file with rows, or events, of these buckets and write IDs."""
+    return FooterFacts(
+        is_acid=True,
+        rows=9,
+        buckets=frozenset(map(BucketId, numbers)),
+        write_ids=None if span is None else (WriteId(span[0]), WriteId(span[1])),
+    )
+
+
+def planned(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, FooterFacts], high: int
+) -> tuple[list[str], tuple[buckets.BucketFiles, ...]]:
+    """The files whose footers a plan reads, and the plan, for files with these footers."""
+    opened: list[str] = []
+
+    def read(_fs: object, path: str, _length: int) -> FooterFacts:
+        opened.append(path.removeprefix("/t/"))
+        return facts[opened[-1]]
+
+    monkeypatch.setattr(files, "footer_facts", read)
+    listing = Listing(
+        location="file:///t", files=tuple(FileEntry(path=path, size_bytes=9) for path in facts)
+    )
+    state = resolve(listing, write_ids(high), None)
+    return opened, buckets.bucket_files(state)

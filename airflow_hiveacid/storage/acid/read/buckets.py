@@ -9,6 +9,7 @@ a row of a later write is in a delta that no compaction has read, so its file mu
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,7 +26,7 @@ from airflow_hiveacid.format.errors import (
     InvalidNameError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
@@ -196,13 +197,36 @@ def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Chec
 def _unsure(
     inserts: Iterable[AcidFile], deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> Iterator[AcidFile]:
-    hits = [(d, hit | {d.bucket_id}) for d in deletes if (hit := facts[d.path].buckets)]
+    # There may be thousands of files of either kind, so they are counted, not compared in pairs:
+    # more delete files overlap a file than those with events of its bucket.
+    known = [d for d in deletes if facts[d.path].buckets]
+    hit, _ = _by_bucket_hit(known, facts)
+    every = _Spans.of(known)
     for bucket, files in _by_bucket(f for f in inserts if f.kind is FileKind.DATA).items():
-        # One of each range of write IDs: there may be thousands of files of either kind.
-        others = {
-            (d.least_write_id, d.greatest_write_id): d for d, hit in hits if bucket not in hit
-        }
-        yield from (f for f in files if any(d.may_overlap(f) for d in others.values()))
+        own = _Spans.of([known[i] for i in hit.get(bucket, ())])
+        yield from itertools.compress(files, every.overlaps(files) > own.overlaps(files))
+
+
+class _Spans(NamedTuple):
+    """The least and the greatest write IDs of files, each in sorted order."""
+
+    least: npt.NDArray[np.int64]
+    greatest: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, files: Sequence[AcidFile]) -> _Spans:
+        return cls(*map(np.sort, _write_ids(files)))
+
+    def overlaps(self, files: Sequence[AcidFile]) -> npt.NDArray[np.intp]:
+        """Return the number of spans that overlap each file (`AcidFile.may_overlap`)."""
+        least, greatest = _write_ids(files)
+        begun = np.searchsorted(self.least, greatest, side="right")
+        return begun - np.searchsorted(self.greatest, least, side="left")
+
+
+def _write_ids(files: Sequence[AcidFile]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    greatest = [LONG_MAX if (most := f.greatest_write_id) is None else most for f in files]
+    return np.array([f.least_write_id for f in files], np.int64), np.array(greatest, np.int64)
 
 
 def _buckets(files: _Checked) -> tuple[BucketFiles, ...]:
