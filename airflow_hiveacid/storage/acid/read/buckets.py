@@ -34,7 +34,8 @@ from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
-from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.read.reader import read_bucket_properties, read_identity
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +130,7 @@ def buckets_of(
 
     The footers of delete files, of files whose names do not show whether they have ACID columns,
     and of data files that delete events of other buckets may affect, are read once, in parallel.
+    If the footer of such a data file does not show the buckets of its rows, their column is read.
     """
     return _grouped(roots_of(states), write_ids)
 
@@ -139,7 +141,11 @@ def _grouped(
     _read_footers((root_files.footers, _unclear(root_files)) for root_files in roots)
     checked = [_checked(root_files, write_ids) for root_files in roots]
     _read_footers((c.footers, [(f.path, f.length) for f in c.unsure]) for c in checked)
-    return tuple(_buckets(files) for files in checked)
+    unknown = [
+        f for c in checked for f in c.unsure if c.footers.of(f.path, f.length).buckets is None
+    ]
+    stored = dict(zip(unknown, each_in_threads(_stored, unknown), strict=True))
+    return tuple(_buckets(files, stored) for files in checked)
 
 
 def _read_footers(wanted: Iterable[tuple[Footers, Iterable[tuple[str, int]]]]) -> None:
@@ -229,14 +235,28 @@ def _write_ids(files: Sequence[AcidFile]) -> tuple[npt.NDArray[np.int64], npt.ND
     return np.array([f.least_write_id for f in files], np.int64), np.array(greatest, np.int64)
 
 
-def _buckets(files: _Checked) -> tuple[BucketFiles, ...]:
+def _stored(file: AcidFile) -> AbstractSet[BucketId] | None:
+    # None if a row has an invalid bucket property: any delete file may have its event.
+    try:
+        return buckets_read(file)
+    except UnsupportedFileError:
+        return None
+
+
+def _buckets(
+    files: _Checked, read: Mapping[AcidFile, AbstractSet[BucketId] | None]
+) -> tuple[BucketFiles, ...]:
+    """Return the files of one root; `read` has buckets that the footers of files do not show."""
     deletes = files.deletes
     hit, everywhere = _by_bucket_hit(deletes, files.facts)
     of_base, of_deltas = _by_bucket(files.first), _by_bucket(files.rest)
     unsure = _by_bucket(files.unsure)
 
     def deletes_of(bucket: BucketId) -> tuple[AcidFile, ...]:
-        stored = [files.footers.of(f.path, f.length).buckets for f in unsure.get(bucket, ())]
+        stored = [
+            read[f] if f in read else files.footers.of(f.path, f.length).buckets
+            for f in unsure.get(bucket, ())
+        ]
         if None in stored:
             return deletes
         rows = frozenset({bucket}).union(*filter(None, stored))
@@ -358,8 +378,8 @@ def buckets_read(file: AcidFile) -> set[BucketId]:
 
     Raises UnsupportedFileError if a row has an invalid bucket property.
     """
-    batches = (Keys.of(batch) for batch in read_identity(file))
-    return {bucket for keys in batches for bucket in _distinct(file, keys.bucket)}
+    batches = read_bucket_properties(file)
+    return {bucket for properties in batches for bucket in _distinct(file, properties)}
 
 
 def _distinct(file: AcidFile, properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:
