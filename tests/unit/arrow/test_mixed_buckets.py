@@ -22,7 +22,11 @@ from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.state.change_range import (
+    ChangeRange,
+    segments_of,
+    up_to,
+)
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
@@ -145,9 +149,8 @@ class History:
             list_table(str(self.root)), now, part, txns=None, kind=TransactionalKind.FULL_ACID
         ):
             manner = changed_rows.FeedManner(part=segment.part, is_net=True)
-            for file in changed_rows.change_files(
-                segment, buckets.bucket_files(segment.state, segment.part.until)
-            ):
+            (planned_files,) = buckets.buckets_changed([segment])
+            for file in changed_rows.change_files(segment, planned_files):
                 for change in changed_rows.changed_in(
                     file.data,
                     None if file.is_whole else file.stripes_hit(),
@@ -267,6 +270,46 @@ def test_a_plan_misses_no_delete_file_that_overlaps_rows_of_its_bucket(
 
 
 @pytest.mark.promise("R2")
+def test_the_plan_of_a_range_reads_only_footers_of_files_that_may_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = {f"base_2/bucket_{bucket:05d}": some({bucket}, (1, 2)) for bucket in range(3)}
+    for write_id, bucket in ((4, 0), (5, 1)):
+        facts[f"delta_{write_id}_{write_id}_0000/bucket_{bucket:05d}"] = some(
+            {0, 1, 2}, (write_id, write_id)
+        )
+    for write_id, bucket, span in ((3, 2, (1, 2)), (6, 2, (4, 4)), (8, 2, (7, 7))):
+        path = f"delete_delta_{write_id}_{write_id}_0000/bucket_{bucket:05d}"
+        facts[path] = some({bucket}, span)
+    facts["delta_7_7_0000/bucket_00000"] = some({0, 2}, (7, 7))
+    now = write_ids(9)
+
+    def read_for(since: int, until: int) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        opened = opened_of(monkeypatch, facts)
+        part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, WriteId(until)))
+        (segment,) = segments_of(
+            listing_of(facts), now, part, txns=None, kind=TransactionalKind.FULL_ACID
+        )
+        (found,) = buckets.buckets_changed([segment])
+        changed = changed_rows.change_files(segment, found)
+        return (
+            sorted(key for key in opened if not key.startswith("delete")),
+            [(c.data.key, [d.top for d in c.deletes]) for c in changed],
+        )
+
+    base = [f"base_2/bucket_{bucket:05d}" for bucket in range(3)]
+    of_four, of_seven = "delta_4_4_0000/bucket_00000", "delta_7_7_0000/bucket_00000"
+    deletes = [f"delete_delta_{write_id}_{write_id}_0000" for write_id in (3, 6, 8)]
+    assert read_for(4, 5) == ([], [("delta_5_5_0000/bucket_00001", [])])
+    # The rows of a base may be of any write, and its buckets have rows of others in other files.
+    changed = [(base[0], deletes[:2]), (of_four, deletes[1:2]), (base[2], deletes[:2])]
+    assert read_for(5, 6) == ([*base[:2], of_four], changed)
+    assert read_for(6, 7) == ([], [(of_seven, [])])
+    changed = [(base[0], deletes), (of_seven, deletes[2:]), (base[2], deletes)]
+    assert read_for(6, 8) == ([*base[:2], of_seven], changed)
+
+
+@pytest.mark.promise("R2")
 def test_the_work_of_a_plan_grows_with_the_files_not_with_their_pairs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -305,6 +348,18 @@ def planned(
     monkeypatch: pytest.MonkeyPatch, facts: dict[str, FooterFacts], high: int
 ) -> tuple[list[str], tuple[buckets.BucketFiles, ...]]:
     """The files whose footers a plan reads, and the plan, for files with these footers."""
+    opened = opened_of(monkeypatch, facts)
+    return opened, buckets.bucket_files(resolve(listing_of(facts), write_ids(high), None))
+
+
+def listing_of(facts: dict[str, FooterFacts]) -> Listing:
+    return Listing(
+        location="file:///t", files=tuple(FileEntry(path=path, size_bytes=9) for path in facts)
+    )
+
+
+def opened_of(monkeypatch: pytest.MonkeyPatch, facts: dict[str, FooterFacts]) -> list[str]:
+    """The files whose footers are read from now on; each file has these facts."""
     opened: list[str] = []
 
     def read(_fs: object, path: str, _length: int) -> FooterFacts:
@@ -312,8 +367,4 @@ def planned(
         return facts[opened[-1]]
 
     monkeypatch.setattr(files, "footer_facts", read)
-    listing = Listing(
-        location="file:///t", files=tuple(FileEntry(path=path, size_bytes=9) for path in facts)
-    )
-    state = resolve(listing, write_ids(high), None)
-    return opened, buckets.bucket_files(state)
+    return opened

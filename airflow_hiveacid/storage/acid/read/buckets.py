@@ -29,6 +29,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
@@ -135,11 +136,24 @@ def buckets_of(
     return _grouped(roots_of(states), write_ids)
 
 
+def buckets_changed(segments: Sequence[ChangeSegment]) -> tuple[tuple[BucketFiles, ...], ...]:
+    """Return the files of several segments with the same range, as `buckets_of` does.
+
+    But of the data files whose rows cannot have changed in the range, no footer is read to find
+    their deletes, so `deletes_of` may lack some; `change_files` does not yield these files.
+    """
+    until = segments[0].part.until if segments else None
+    return _grouped(roots_of(s.state for s in segments), until, segments)
+
+
 def _grouped(
-    roots: Sequence[RootFiles], write_ids: ValidWriteIdList | None
+    roots: Sequence[RootFiles],
+    write_ids: ValidWriteIdList | None,
+    segments: Iterable[ChangeSegment | None] = (),
 ) -> tuple[tuple[BucketFiles, ...], ...]:
+    each = itertools.zip_longest(roots, segments)
     _read_footers((root_files.footers, _unclear(root_files)) for root_files in roots)
-    checked = [_checked(root_files, write_ids) for root_files in roots]
+    checked = [_checked(root_files, write_ids, segment) for root_files, segment in each]
     _read_footers((c.footers, [(f.path, f.length) for f in c.unsure]) for c in checked)
     unknown = [
         f for c in checked for f in c.unsure if c.footers.of(f.path, f.length).buckets is None
@@ -183,7 +197,9 @@ class _Checked(NamedTuple):
     unsure: tuple[AcidFile, ...]
 
 
-def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Checked:
+def _checked(
+    root_files: RootFiles, write_ids: ValidWriteIdList | None, segment: ChangeSegment | None
+) -> _Checked:
     state, footers = root_files.state, root_files.footers
     first, rest = root_files.first_files(), root_files.delta_files()
     deletes = root_files.delete_files()
@@ -196,8 +212,19 @@ def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Chec
         lambda: frozenset().union(*_buckets_by_file(footers, (*first, *rest)).values()),
     )
     deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
-    unsure = tuple(_unsure((*first, *rest), deletes, facts))
+    inserts = [*first, *rest]
+    read = inserts if segment is None else _may_have_changed(inserts, deletes, segment)
+    unsure = tuple(_unsure(read, deletes, facts))
     return _Checked(footers, first, rest, deletes, facts, unsure)
+
+
+def _may_have_changed(
+    inserts: Sequence[AcidFile], deletes: Iterable[AcidFile], segment: ChangeSegment
+) -> Iterator[AcidFile]:
+    fresh = _Spans.of([d for d in deletes if d.top in segment.fresh])
+    for file, is_hit in zip(inserts, fresh.overlaps(inserts) > 0, strict=True):
+        if is_hit or segment.is_whole(file.top):
+            yield file
 
 
 def _unsure(
@@ -329,7 +356,7 @@ def require_rows(
     for file, facts in deletes:
         if facts.buckets is not None and facts.buckets <= present:
             continue
-        if write_ids is None and file.key.partition("/")[0] not in resolved:
+        if write_ids is None and file.top not in resolved:
             continue
         hit = _buckets_hit(file, write_ids, state)
         missing = hit.must_be_there - present
