@@ -179,7 +179,7 @@ def _why_not_whole(
     """Return why Spark cannot read any column of a file correctly, or None."""
     if file.kind is not kind or not has_acid_columns(tail):
         return "it has no ACID columns"
-    directory = doubts.get(file.key.partition("/")[0])
+    directory = doubts.get(file.top)
     if directory is not None:
         return directory
     reasons = {

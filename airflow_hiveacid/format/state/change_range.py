@@ -76,6 +76,10 @@ class ChangeSegment:
     fresh: frozenset[str]
     ends_with: WriteId | None = None
 
+    def is_whole(self, directory: str) -> bool:
+        """Return whether every row of a directory may have changed: it is new, or all rows end."""
+        return self.ends_with is not None or directory in self.fresh
+
     def is_all_of_range(self, directory: str) -> bool:
         """Return whether all visible inserts in a directory of `fresh` belong to the range."""
         name = next(d.name for d in self.state.live if d.text == directory)

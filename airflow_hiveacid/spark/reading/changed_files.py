@@ -44,7 +44,7 @@ from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.reading.orc_frame import POSITION_FIELDS
-from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
+from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_changed
 from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile, change_files
 from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -113,7 +113,7 @@ class ChangedFiles:
             file.is_whole
             and segment.ends_with is None
             and not file.deletes
-            and segment.is_all_of_range(file.data.key.partition("/")[0])
+            and segment.is_all_of_range(file.data.top)
         )
 
     def _as_live(
@@ -185,8 +185,7 @@ class ChangedFiles:
     def _buckets(self) -> Iterator[tuple[BucketFiles, ...]]:
         segments = [segment for _, segment in self.stretches]
         for _, group in itertools.groupby(segments, lambda s: id(s.part)):
-            alike = list(group)
-            yield from buckets_of([s.state for s in alike], alike[0].part.until)
+            yield from buckets_changed(list(group))
 
 
 def _names(columns: Sequence[Column]) -> tuple[str, ...]:

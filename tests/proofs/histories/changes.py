@@ -103,9 +103,8 @@ def told(
         manner = changed_rows.FeedManner(
             part=segment.part, ends_with=segment.ends_with, is_net=is_net
         )
-        for file in changed_rows.change_files(
-            segment, buckets.bucket_files(segment.state, segment.part.until)
-        ):
+        (files,) = buckets.buckets_changed([segment])
+        for file in changed_rows.change_files(segment, files):
             deaths = changed_rows.deaths_of(file.deletes, segment.part)
             stripes = None if file.is_whole else file.stripes_hit()
             for one in changed_rows.changed_in(

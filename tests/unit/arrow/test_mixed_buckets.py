@@ -6,8 +6,10 @@ or all in one file. A compaction moves each row to its own bucket, and no reader
 
 from __future__ import annotations
 
+import itertools
 import random
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,14 +21,22 @@ from airflow_hiveacid.arrow.search import Search
 from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.state.change_range import (
+    ChangeRange,
+    segments_of,
+    up_to,
+)
+from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.table_view import view_of
-from airflow_hiveacid.storage.acid.read import buckets, changed_rows
+from airflow_hiveacid.storage.acid.read import buckets, changed_rows, files
+from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read.files import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -35,6 +45,7 @@ from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
+from tests.unit.storage.orc_tables import ids as write_ids
 
 if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock
@@ -138,9 +149,8 @@ class History:
             list_table(str(self.root)), now, part, txns=None, kind=TransactionalKind.FULL_ACID
         ):
             manner = changed_rows.FeedManner(part=segment.part, is_net=True)
-            for file in changed_rows.change_files(
-                segment, buckets.bucket_files(segment.state, segment.part.until)
-            ):
+            (planned_files,) = buckets.buckets_changed([segment])
+            for file in changed_rows.change_files(segment, planned_files):
                 for change in changed_rows.changed_in(
                     file.data,
                     None if file.is_whole else file.stripes_hit(),
@@ -218,3 +228,143 @@ def test_a_restore_brings_back_a_deleted_row(lake: Lake) -> None:
     version = VersionSpec.of(2, None, None).text()
     lake.run(RestoreSpec(target="default.s", version=version))
     assert lake.rows == [(1,), (2,), (3,)]
+
+
+# ---- which files a plan takes for a data file ----------------------------------------------------
+
+
+@pytest.mark.promise("R1", "R2")
+@pytest.mark.parametrize("seed", range(60))
+def test_a_plan_misses_no_delete_file_that_overlaps_rows_of_its_bucket(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Ranges of write IDs that touch, contain each other, or are unknown; up to nine buckets."""
+    chance, count = random.Random(seed), random.Random(seed).choice([2, 3, 9])
+    facts = {f"base_1/bucket_{bucket:05d}": some({bucket}, (1, 1)) for bucket in range(count)}
+    for number in range(chance.randint(1, 12)):
+        low = chance.randint(2, 20)
+        high = low + chance.choice([0, 0, 1, 5])
+        path = f"delta_{low:07d}_{high:07d}_{number:04d}/bucket_{chance.randrange(count):05d}"
+        facts[path] = some(chance.sample(range(count), chance.randint(1, 2)), (low, high))
+    for number in range(chance.randint(1, 6)):
+        low = chance.randint(1, 20)
+        span = (low, min(low + chance.choice([0, 0, 1, 5, 20]), 29))
+        events = chance.sample(range(count), chance.choice([0, 1, 1, 2]))
+        path = f"delete_delta_{30 + number:07d}_{30 + number:07d}_0000"
+        facts[f"{path}/bucket_{chance.randrange(count):05d}"] = some(
+            events, chance.choice([span, span, None])
+        )
+    opened, found = planned(monkeypatch, facts, 40)
+    deletes = {d.key: d for bucket in found for d in bucket.deletes if facts[d.key].buckets}
+    unsure: set[str] = set()
+    for bucket in found:
+        for data in bucket.inserts:
+            rows = facts[data.key].buckets or frozenset()
+            near = {key: d for key, d in deletes.items() if d.may_overlap(data)}
+            own = {bucket.bucket_id}
+            wanted = {k for k, d in near.items() if rows & (facts[k].buckets or frozenset())}
+            assert wanted <= {d.key for d in bucket.deletes_of(data)}
+            hit = ((facts[k].buckets or frozenset()) | {d.bucket_id} for k, d in near.items())
+            unsure |= {data.key for buckets_hit in hit if not own & buckets_hit}
+    assert {key for key in opened if not key.startswith("delete")} == unsure
+
+
+@pytest.mark.promise("R2")
+def test_the_plan_of_a_range_reads_only_footers_of_files_that_may_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = {f"base_2/bucket_{bucket:05d}": some({bucket}, (1, 2)) for bucket in range(3)}
+    for write_id, bucket in ((4, 0), (5, 1)):
+        facts[f"delta_{write_id}_{write_id}_0000/bucket_{bucket:05d}"] = some(
+            {0, 1, 2}, (write_id, write_id)
+        )
+    for write_id, bucket, span in ((3, 2, (1, 2)), (6, 2, (4, 4)), (8, 2, (7, 7))):
+        path = f"delete_delta_{write_id}_{write_id}_0000/bucket_{bucket:05d}"
+        facts[path] = some({bucket}, span)
+    facts["delta_7_7_0000/bucket_00000"] = some({0, 2}, (7, 7))
+    now = write_ids(9)
+
+    def read_for(since: int, until: int) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        opened = opened_of(monkeypatch, facts)
+        part = ChangeRange(since=up_to(now, WriteId(since)), until=up_to(now, WriteId(until)))
+        (segment,) = segments_of(
+            listing_of(facts), now, part, txns=None, kind=TransactionalKind.FULL_ACID
+        )
+        (found,) = buckets.buckets_changed([segment])
+        changed = changed_rows.change_files(segment, found)
+        return (
+            sorted(key for key in opened if not key.startswith("delete")),
+            [(c.data.key, [d.top for d in c.deletes]) for c in changed],
+        )
+
+    base = [f"base_2/bucket_{bucket:05d}" for bucket in range(3)]
+    of_four, of_seven = "delta_4_4_0000/bucket_00000", "delta_7_7_0000/bucket_00000"
+    deletes = [f"delete_delta_{write_id}_{write_id}_0000" for write_id in (3, 6, 8)]
+    assert read_for(4, 5) == ([], [("delta_5_5_0000/bucket_00001", [])])
+    # The rows of a base may be of any write, and its buckets have rows of others in other files.
+    changed = [(base[0], deletes[:2]), (of_four, deletes[1:2]), (base[2], deletes[:2])]
+    assert read_for(5, 6) == ([*base[:2], of_four], changed)
+    assert read_for(6, 7) == ([], [(of_seven, [])])
+    changed = [(base[0], deletes), (of_seven, deletes[2:]), (base[2], deletes)]
+    assert read_for(6, 8) == ([*base[:2], of_seven], changed)
+
+
+@pytest.mark.promise("R2")
+def test_the_work_of_a_plan_grows_with_the_files_not_with_their_pairs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facts = {f"base_1/bucket_{bucket:05d}": some({bucket}, (1, 900)) for bucket in range(32)}
+    for number, bucket in itertools.product(range(20), range(32)):
+        write_id, last = 1000 + number, f"bucket_{bucket:05d}"
+        facts[f"delta_{write_id}_{write_id}_0000/{last}"] = some({bucket}, (write_id, write_id))
+        span = (1 + (number * 7 + bucket) % 900, 900 + number)
+        facts[f"delete_delta_{write_id}_{write_id}_0000/{last}"] = some({bucket}, span)
+    compared: list[AcidFile] = []
+    may_overlap = AcidFile.may_overlap
+    monkeypatch.setattr(
+        AcidFile,
+        "may_overlap",
+        lambda self, other: compared.append(other) or may_overlap(self, other),
+    )
+    opened, found = planned(monkeypatch, facts, 2000)
+    assert len(compared) < len(facts)
+    assert sum(len(bucket.inserts) for bucket in found) == 32 * 21
+    assert {key for key in opened if not key.startswith("delete")} == {
+        key for key in facts if key.startswith("base")
+    }
+
+
+def some(numbers: Iterable[int], span: tuple[int, int] | None) -> FooterFacts:
+    """The footer of a file with rows, or events, of these buckets and write IDs."""
+    return FooterFacts(
+        is_acid=True,
+        rows=9,
+        buckets=frozenset(map(BucketId, numbers)),
+        write_ids=None if span is None else (WriteId(span[0]), WriteId(span[1])),
+    )
+
+
+def planned(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, FooterFacts], high: int
+) -> tuple[list[str], tuple[buckets.BucketFiles, ...]]:
+    """The files whose footers a plan reads, and the plan, for files with these footers."""
+    opened = opened_of(monkeypatch, facts)
+    return opened, buckets.bucket_files(resolve(listing_of(facts), write_ids(high), None))
+
+
+def listing_of(facts: dict[str, FooterFacts]) -> Listing:
+    return Listing(
+        location="file:///t", files=tuple(FileEntry(path=path, size_bytes=9) for path in facts)
+    )
+
+
+def opened_of(monkeypatch: pytest.MonkeyPatch, facts: dict[str, FooterFacts]) -> list[str]:
+    """The files whose footers are read from now on; each file has these facts."""
+    opened: list[str] = []
+
+    def read(_fs: object, path: str, _length: int) -> FooterFacts:
+        opened.append(path.removeprefix("/t/"))
+        return facts[opened[-1]]
+
+    monkeypatch.setattr(files, "footer_facts", read)
+    return opened

@@ -59,6 +59,11 @@ class StoredFile:
     root: str | None = None
 
     @property
+    def top(self) -> str:
+        """The first name in `key`, such as that of a base or delta."""
+        return self.key.partition("/")[0]
+
+    @property
     def fs(self) -> pafs.FileSystem:
         """The current process's client for the file's store."""
         return client_of(self.store)
@@ -104,7 +109,7 @@ class AcidFile(StoredFile):
     def is_of_base(self) -> bool:
         """True if this is a data file in a base."""
         is_row = self.kind is FileKind.DATA
-        return is_row and isinstance(parse_directory_name(self.key.partition("/")[0]), BaseName)
+        return is_row and isinstance(parse_directory_name(self.top), BaseName)
 
     def may_overlap(self, other: AcidFile) -> bool:
         """Return whether this file and `other` may contain events of the same row."""

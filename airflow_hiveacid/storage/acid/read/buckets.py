@@ -9,6 +9,7 @@ a row of a later write is in a delta that no compaction has read, so its file mu
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -25,15 +26,17 @@ from airflow_hiveacid.format.errors import (
     InvalidNameError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
-from airflow_hiveacid.storage.acid.read.reader import read_identity
+from airflow_hiveacid.storage.acid.read.reader import read_bucket_properties, read_identity
+from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,17 +131,35 @@ def buckets_of(
 
     The footers of delete files, of files whose names do not show whether they have ACID columns,
     and of data files that delete events of other buckets may affect, are read once, in parallel.
+    If the footer of such a data file does not show the buckets of its rows, their column is read.
     """
     return _grouped(roots_of(states), write_ids)
 
 
+def buckets_changed(segments: Sequence[ChangeSegment]) -> tuple[tuple[BucketFiles, ...], ...]:
+    """Return the files of several segments with the same range, as `buckets_of` does.
+
+    But of the data files whose rows cannot have changed in the range, no footer is read to find
+    their deletes, so `deletes_of` may lack some; `change_files` does not yield these files.
+    """
+    until = segments[0].part.until if segments else None
+    return _grouped(roots_of(s.state for s in segments), until, segments)
+
+
 def _grouped(
-    roots: Sequence[RootFiles], write_ids: ValidWriteIdList | None
+    roots: Sequence[RootFiles],
+    write_ids: ValidWriteIdList | None,
+    segments: Iterable[ChangeSegment | None] = (),
 ) -> tuple[tuple[BucketFiles, ...], ...]:
+    each = itertools.zip_longest(roots, segments)
     _read_footers((root_files.footers, _unclear(root_files)) for root_files in roots)
-    checked = [_checked(root_files, write_ids) for root_files in roots]
+    checked = [_checked(root_files, write_ids, segment) for root_files, segment in each]
     _read_footers((c.footers, [(f.path, f.length) for f in c.unsure]) for c in checked)
-    return tuple(_buckets(files) for files in checked)
+    unknown = [
+        f for c in checked for f in c.unsure if c.footers.of(f.path, f.length).buckets is None
+    ]
+    stored = dict(zip(unknown, each_in_threads(_stored, unknown), strict=True))
+    return tuple(_buckets(files, stored) for files in checked)
 
 
 def _read_footers(wanted: Iterable[tuple[Footers, Iterable[tuple[str, int]]]]) -> None:
@@ -176,7 +197,9 @@ class _Checked(NamedTuple):
     unsure: tuple[AcidFile, ...]
 
 
-def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Checked:
+def _checked(
+    root_files: RootFiles, write_ids: ValidWriteIdList | None, segment: ChangeSegment | None
+) -> _Checked:
     state, footers = root_files.state, root_files.footers
     first, rest = root_files.first_files(), root_files.delta_files()
     deletes = root_files.delete_files()
@@ -189,30 +212,78 @@ def _checked(root_files: RootFiles, write_ids: ValidWriteIdList | None) -> _Chec
         lambda: frozenset().union(*_buckets_by_file(footers, (*first, *rest)).values()),
     )
     deletes = tuple(_bounded(f, facts[f.path].write_ids) for f in deletes)
-    unsure = tuple(_unsure((*first, *rest), deletes, facts))
+    inserts = [*first, *rest]
+    read = inserts if segment is None else _may_have_changed(inserts, deletes, segment)
+    unsure = tuple(_unsure(read, deletes, facts))
     return _Checked(footers, first, rest, deletes, facts, unsure)
+
+
+def _may_have_changed(
+    inserts: Sequence[AcidFile], deletes: Iterable[AcidFile], segment: ChangeSegment
+) -> Iterator[AcidFile]:
+    fresh = _Spans.of([d for d in deletes if d.top in segment.fresh])
+    for file, is_hit in zip(inserts, fresh.overlaps(inserts) > 0, strict=True):
+        if is_hit or segment.is_whole(file.top):
+            yield file
 
 
 def _unsure(
     inserts: Iterable[AcidFile], deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> Iterator[AcidFile]:
-    hits = [(d, hit | {d.bucket_id}) for d in deletes if (hit := facts[d.path].buckets)]
+    # There may be thousands of files of either kind, so they are counted, not compared in pairs:
+    # more delete files overlap a file than those with events of its bucket.
+    known = [d for d in deletes if facts[d.path].buckets]
+    hit, _ = _by_bucket_hit(known, facts)
+    every = _Spans.of(known)
     for bucket, files in _by_bucket(f for f in inserts if f.kind is FileKind.DATA).items():
-        # One of each range of write IDs: there may be thousands of files of either kind.
-        others = {
-            (d.least_write_id, d.greatest_write_id): d for d, hit in hits if bucket not in hit
-        }
-        yield from (f for f in files if any(d.may_overlap(f) for d in others.values()))
+        own = _Spans.of([known[i] for i in hit.get(bucket, ())])
+        yield from itertools.compress(files, every.overlaps(files) > own.overlaps(files))
 
 
-def _buckets(files: _Checked) -> tuple[BucketFiles, ...]:
+class _Spans(NamedTuple):
+    """The least and the greatest write IDs of files, each in sorted order."""
+
+    least: npt.NDArray[np.int64]
+    greatest: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, files: Sequence[AcidFile]) -> _Spans:
+        return cls(*map(np.sort, _write_ids(files)))
+
+    def overlaps(self, files: Sequence[AcidFile]) -> npt.NDArray[np.intp]:
+        """Return the number of spans that overlap each file (`AcidFile.may_overlap`)."""
+        least, greatest = _write_ids(files)
+        begun = np.searchsorted(self.least, greatest, side="right")
+        return begun - np.searchsorted(self.greatest, least, side="left")
+
+
+def _write_ids(files: Sequence[AcidFile]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    greatest = [LONG_MAX if (most := f.greatest_write_id) is None else most for f in files]
+    return np.array([f.least_write_id for f in files], np.int64), np.array(greatest, np.int64)
+
+
+def _stored(file: AcidFile) -> AbstractSet[BucketId] | None:
+    # None if a row has an invalid bucket property: any delete file may have its event.
+    try:
+        return buckets_read(file)
+    except UnsupportedFileError:
+        return None
+
+
+def _buckets(
+    files: _Checked, read: Mapping[AcidFile, AbstractSet[BucketId] | None]
+) -> tuple[BucketFiles, ...]:
+    """Return the files of one root; `read` has buckets that the footers of files do not show."""
     deletes = files.deletes
     hit, everywhere = _by_bucket_hit(deletes, files.facts)
     of_base, of_deltas = _by_bucket(files.first), _by_bucket(files.rest)
     unsure = _by_bucket(files.unsure)
 
     def deletes_of(bucket: BucketId) -> tuple[AcidFile, ...]:
-        stored = [files.footers.of(f.path, f.length).buckets for f in unsure.get(bucket, ())]
+        stored = [
+            read[f] if f in read else files.footers.of(f.path, f.length).buckets
+            for f in unsure.get(bucket, ())
+        ]
         if None in stored:
             return deletes
         rows = frozenset({bucket}).union(*filter(None, stored))
@@ -285,7 +356,7 @@ def require_rows(
     for file, facts in deletes:
         if facts.buckets is not None and facts.buckets <= present:
             continue
-        if write_ids is None and file.key.partition("/")[0] not in resolved:
+        if write_ids is None and file.top not in resolved:
             continue
         hit = _buckets_hit(file, write_ids, state)
         missing = hit.must_be_there - present
@@ -334,8 +405,8 @@ def buckets_read(file: AcidFile) -> set[BucketId]:
 
     Raises UnsupportedFileError if a row has an invalid bucket property.
     """
-    batches = (Keys.of(batch) for batch in read_identity(file))
-    return {bucket for keys in batches for bucket in _distinct(file, keys.bucket)}
+    batches = read_bucket_properties(file)
+    return {bucket for properties in batches for bucket in _distinct(file, properties)}
 
 
 def _distinct(file: AcidFile, properties: npt.NDArray[np.integer[Any]]) -> set[BucketId]:

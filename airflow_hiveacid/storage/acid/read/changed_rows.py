@@ -57,17 +57,13 @@ class ChangeFile:
 
 
 def change_files(segment: ChangeSegment, buckets: Iterable[BucketFiles]) -> Iterator[ChangeFile]:
-    """Yield the files of a segment that must be read; `buckets` is the result of `buckets_of`."""
+    """Yield the files of a segment that must be read; `buckets` are those of `buckets_changed`."""
     for bucket, data in ((b, d) for b in buckets for d in b.inserts):
         deletes = bucket.deletes_of(data)
-        fresh = tuple(file for file in deletes if _top(file) in segment.fresh)
-        is_whole = segment.ends_with is not None or _top(data) in segment.fresh
+        fresh = tuple(file for file in deletes if file.top in segment.fresh)
+        is_whole = segment.is_whole(data.top)
         if is_whole or fresh:
             yield ChangeFile(data=data, deletes=deletes, fresh=fresh, is_whole=is_whole)
-
-
-def _top(file: AcidFile) -> str:
-    return file.key.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import fs as pafs
 
@@ -29,7 +30,12 @@ from airflow_hiveacid.storage.acid.read.acid_file import (
     has_acid_columns,
 )
 from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA, ROW, root_schema
+from airflow_hiveacid.storage.acid.row_schema import (
+    IDENTITY_COLUMN_IDS,
+    IDENTITY_SCHEMA,
+    ROW,
+    root_schema,
+)
 from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo, TypeKind, Writer
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,
@@ -112,6 +118,13 @@ def read_identity(
     file's tail, if the caller has already read it.
     """
     yield from _source(file, stripes, batch_rows, tail).identities()
+
+
+def read_bucket_properties(file: AcidFile) -> Iterator[npt.NDArray[np.int32]]:
+    """Read only the bucket properties of one file with ACID columns; rows are not checked."""
+    source = _source(file, None, DEFAULT_BATCH_ROWS)
+    for batch in source.read_roots(IDENTITY_COLUMN_IDS[1:2]):
+        yield batch.column(0).to_numpy()
 
 
 def chosen_columns(columns: Sequence[Column], names: Sequence[str] | None) -> tuple[Column, ...]:
@@ -236,6 +249,12 @@ class _Source:
             columns = batch.columns[: len(IDENTITY_SCHEMA)]
             self._require_values(columns)
             yield pa.RecordBatch.from_arrays(columns, schema=IDENTITY_SCHEMA), batch
+
+    def read_roots(self, ids: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield only these root columns, without `row`."""
+        for batch in self._read(ids):
+            self._require_values(batch.columns)
+            yield batch
 
     def read_apart(
         self, fields: Sequence[FieldPlan], timestamps: ShowTimestamps

@@ -12,11 +12,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     DanglingDeleteError,
     UnsupportedFileError,
 )
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
@@ -37,6 +39,7 @@ from tests.unit.storage.orc_tables import (
 )
 
 LOCAL = pafs.LocalFileSystem()
+B2 = encode(BucketId(2))
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
 
 
@@ -543,6 +546,29 @@ def test_a_plan_opens_data_files_only_if_delete_events_of_other_buckets_may_affe
         "p=2/delta_1_2/bucket_00000",
     ]
     assert [len(b.deletes_of(file)) for b in found[-1] for file in b.inserts] == [1, 0]
+
+
+@pytest.mark.promise("R1", "R2")
+def test_a_data_file_without_statistics_gets_only_the_delete_files_of_its_rows(
+    tmp_path: Path,
+) -> None:
+    """As a file of ours with a NUL character in a string, or of Hive without a row index."""
+    for number, invalid in enumerate((B0, -5)):
+        rows = [[insert(1, n, n, bucket=bucket)] for n, bucket in enumerate((B0, B1))]
+        base = tmp_path / str(number) / "base_1"
+        write_acid(base / "bucket_00000", [insert(1, 0, 0, bucket=invalid)], rows[1])
+        write_acid(base / "bucket_00001", rows[1])
+        for write_id, bucket in enumerate((0, 1, 2, 2), start=2):
+            write_acid(
+                tmp_path / f"{number}/delete_delta_{write_id}_{write_id}_0/bucket_0000{bucket}",
+                [tombstone(1, 1, write_id, encode(BucketId(bucket)))],
+            )
+        write_acid(base / "bucket_00002", [insert(1, 1, 1, bucket=B2)])
+    found = [buckets(tmp_path / number) for number in "01"]
+    assert [[len(b[i].deletes_of(b[i].inserts[0])) for i in range(3)] for b in found] == [
+        [2, 1, 2],
+        [4, 1, 2],  # any event may be for a row whose bucket is unknown
+    ]
 
 
 def test_files_with_the_same_path_on_two_stores_are_kept_apart(
