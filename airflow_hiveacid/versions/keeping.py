@@ -24,10 +24,11 @@ from airflow_hiveacid.plan.keeping import (
     KEPT,
     READABLE_FOR,
     duration,
-    kept_parameters,
     leaves_alone,
     opted_out,
+    parameters_to_keep,
     readable_for,
+    set_by_us,
 )
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -50,10 +51,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    if not leaves_alone(table.parameters, client.generation):
-        # In one call, so that `look_after` recognizes the parameters if this process dies.
-        parameters = {**kept_parameters(client.generation), KEPT: "true"}
-        client.set_table_parameters(table.ref, parameters)
+    _set_missing(client, table)
     table = client.get_table(table.ref)
     try:
         return _kept(client, table)
@@ -116,7 +114,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
-    _unset(client, table)
+    _unset(client, client.get_table(table.ref))
 
 
 def note_as_ours(
@@ -146,12 +144,7 @@ def opted_out_of(table: TableInfo, name: str) -> str | None:
 
     `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; notes show whether this provider set it.
     """
-    if opted_out(table.parameters, name, is_kept=False) is None:
-        return None
-    notes = VersionNotes.of(table)
-    is_ours = KEPT in table.parameters or READABLE_FOR in table.parameters
-    is_kept = is_ours or notes.is_kept() or bool(notes.tags())
-    key = opted_out(table.parameters, name, is_kept=is_kept)
+    key = opted_out(table.parameters, name)
     if key is None:
         return None
     return (
@@ -200,6 +193,12 @@ def look_after(
     notes.tidy_resets()
 
 
+def _set_missing(client: MetastorePort, table: TableInfo) -> None:
+    """Set the missing parameters and, in the same call, the list that shows that they are ours."""
+    if parameters := parameters_to_keep(table.parameters, client.generation):
+        client.set_table_parameters(table.ref, parameters)
+
+
 def _unset_unneeded(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the parameters that this provider has set if nothing requires a guarantee."""
     is_needed = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
@@ -209,8 +208,9 @@ def _unset_unneeded(client: MetastorePort, table: TableInfo, notes: VersionNotes
 
 
 def _unset(client: MetastorePort, table: TableInfo) -> None:
-    names = (*kept_parameters(client.generation), KEPT)
-    client.set_table_parameters(table.ref, dict.fromkeys(names))
+    """Remove the parameters that this provider has set; those of the table's owner stay."""
+    if KEPT in table.parameters:
+        client.set_table_parameters(table.ref, dict.fromkeys((*set_by_us(table.parameters), KEPT)))
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:

@@ -55,11 +55,7 @@ def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:
 
 
 def _record(table: TableInfo) -> Record:
-    is_kept = READABLE_FOR in table.parameters
-    switches = (
-        opted_out(table.parameters, name, is_kept=is_kept)
-        for name in (NO_AUTO_COMPACTION, NO_CLEANUP)
-    )
+    switches = (opted_out(table.parameters, name) for name in (NO_AUTO_COMPACTION, NO_CLEANUP))
     return {
         "table": str(table.ref),
         "kind": "flat" if table.kind is TransactionalKind.NONE else table.kind.value,

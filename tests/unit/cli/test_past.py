@@ -185,7 +185,7 @@ def test_keep_sets_and_removes_the_guarantee_of_readable_versions(
     run("keep", "default.t", "--readable-for", "7 days")
     parameters = client.get_table(REF).parameters
     assert parameters["hiveacid.readable.for"] == "7 days"
-    assert parameters["no_cleanup"] == "true"
+    assert parameters["no_cleanup"] == "True"
     assert "earlier versions are kept" in run("history", "default.t")
     run("keep", "default.t", "--off")
     assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
