@@ -72,9 +72,6 @@ def _kept(client: MetastorePort, table: TableInfo) -> Keeping:
     roots, write_ids = _roots_now(client, table)
     if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
-    if not leaves_alone(client.get_table(table.ref).parameters, client.generation):
-        why = "another client has just removed the parameters that stop compactions"
-        raise KeepingRefusedError(table=table.ref, waiting=why)
     keeping = Keeping(
         roots={info.name: floor_of(state, table.kind) for info, state in roots},
         last_entry_id=max(entry_ids, default=-1),
@@ -83,7 +80,14 @@ def _kept(client: MetastorePort, table: TableInfo) -> Keeping:
     # The guarantee is based on this listing. So earlier losses are looked up in the same listing.
     # If files are removed later, the guarantee reveals the loss.
     _note_what_is_missed(client, table, roots, write_ids)
-    VersionNotes.of(table).note_keeping(keeping)
+    notes = VersionNotes.of(table)
+    notes.note_keeping(keeping)
+    # A cleaner removes the parameters, then reads the notes (`_unset`): one of the two sees the
+    # other.
+    if not leaves_alone(client.get_table(table.ref).parameters, client.generation):
+        notes.forget_keeping()
+        why = "another client has just removed the parameters that stop compactions"
+        raise KeepingRefusedError(table=table.ref, waiting=why)
     _log.info("keeping versions from now on table=%s", table.ref)
     return keeping
 
@@ -114,7 +118,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
-    _unset(client, client.get_table(table.ref))
+    _unset(client, table, notes)
 
 
 def note_as_ours(
@@ -204,13 +208,19 @@ def _unset_unneeded(client: MetastorePort, table: TableInfo, notes: VersionNotes
     is_needed = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
     if KEPT in table.parameters and not is_needed:
         _log.info("the server may compact and clean again table=%s", table.ref)
-        _unset(client, table)
+        _unset(client, table, notes)
 
 
-def _unset(client: MetastorePort, table: TableInfo) -> None:
-    """Remove the parameters that this provider has set; those of the table's owner stay."""
-    if KEPT in table.parameters:
-        client.set_table_parameters(table.ref, dict.fromkeys((*set_by_us(table.parameters), KEPT)))
+def _unset(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
+    """Remove the parameters that this provider has set, unless a guarantee begins meanwhile.
+
+    Those of the table's owner stay.
+    """
+    ours = set_by_us(client.get_table(table.ref).parameters)
+    if ours or KEPT in table.parameters:
+        client.set_table_parameters(table.ref, dict.fromkeys((*ours, KEPT)))
+        if notes.is_kept():
+            _set_missing(client, client.get_table(table.ref))
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:

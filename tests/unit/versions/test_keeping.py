@@ -29,6 +29,7 @@ from airflow_hiveacid.versions.keeping import (
     note_as_ours,
     opted_out_of,
 )
+from airflow_hiveacid.versions.past import promises_of
 from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
@@ -285,6 +286,44 @@ def test_a_guarantee_without_its_parameters_is_refused(
         with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
             keep(bench.client, bench.table)
     assert bench.notes.promises() == Promises()
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A killed process has left them, and the cleaning has found no guarantee that needs them."""
+    bench.we_write()
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionNotes, "note_keeping", killed)
+        with pytest.raises(Killed):
+            keep(bench.client, bench.table)
+    change = bench.client.set_table_parameters
+
+    def changed(ref: TableRef, parameters: dict[str, str | None]) -> None:
+        patch.undo()
+        if moment == "before":
+            make_tag(bench.client, bench.table, "a", VersionSpec())
+            change(ref, parameters)
+            return
+        note = VersionNotes.note_keeping
+
+        def noted(notes: VersionNotes, keeping: Keeping) -> None:
+            change(ref, parameters)
+            note(notes, keeping)
+
+        with monkeypatch.context() as late:
+            late.setattr(VersionNotes, "note_keeping", noted)
+            with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
+                make_tag(bench.client, bench.table, "a", VersionSpec())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "set_table_parameters", changed)
+        bench.clean()
+    is_kept = moment == "before"
+    assert bench.notes.is_kept() is is_kept
+    assert (promises_of(bench.client, bench.table).keeping is not None) is is_kept
+    assert bool(OURS & set(bench.table.parameters)) is is_kept
 
 
 def is_refused(bench: Bench) -> None:
