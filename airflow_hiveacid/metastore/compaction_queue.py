@@ -189,12 +189,12 @@ class CompactionEntry:
         The server clears the worker ID when the entry is marked as compacted, and replaces it when
         another worker claims it. Entries in the queue's history keep it.
         """
-        return (self.worker_id or "").startswith(_OURS) and self._is_in_our_pool
+        return (self.worker_id or "").startswith(_OURS) and self.is_in_our_pool
 
     @property
     def waits_for_us(self) -> bool:
         """True if the entry waits in a pool that belongs to one of our workers."""
-        return self.state is CompactionState.INITIATED and self._is_in_our_pool
+        return self.state is CompactionState.INITIATED and self.is_in_our_pool
 
     @property
     def waits_for_anybody(self) -> bool:
@@ -211,13 +211,14 @@ class CompactionEntry:
         return self.state is CompactionState.INITIATED and is_of_hive
 
     @property
-    def _is_in_our_pool(self) -> bool:
+    def is_in_our_pool(self) -> bool:
+        """True if a worker of ours requested the entry, for a pool that only this entry uses."""
         return _OUR_POOL.fullmatch(self.pool or "") is not None
 
     @property
     def owner(self) -> str:
         """The worker; while the entry waits or is marked as compacted, the client that asked."""
-        if self._is_in_our_pool:
+        if self.is_in_our_pool:
             return self.worker_id or "this provider"
         if self.worker_id:
             return f"worker {self.worker_id}"

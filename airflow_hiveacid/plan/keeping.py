@@ -18,10 +18,14 @@ READABLE_FOR: Final = "hiveacid.readable.for"
 """The table parameter that sets how long replaced rows stay readable, such as `7 days`."""
 
 KEPT: Final = "hiveacid.kept"
-"""The table parameter of value `true` that shows that this provider has set `kept_parameters`."""
+"""The table parameter that names the parameters that this provider has set, separated by commas."""
 
 NO_AUTO_COMPACTION: Final = "no_auto_compaction"
 NO_CLEANUP: Final = "no_cleanup"
+
+# Hive ignores the letter case of values. If the owner sets such a parameter meanwhile, for example
+# to `true`, the spelling shows that this provider must not remove it.
+_OUR_TRUE: Final = "True"
 
 _DAY_S: Final = 86400
 # There is no unit for months, because their lengths vary. A year has 366 days, so that no file is
@@ -60,33 +64,58 @@ def kept_parameters(generation: MetastoreGeneration) -> dict[str, str]:
 
     Hive 3.1 has no parameter that stops its cleaner, but that cleaner runs only after compactions.
     """
-    parameters = {NO_AUTO_COMPACTION: "true"}
+    parameters = {NO_AUTO_COMPACTION: _OUR_TRUE}
     if generation is not MetastoreGeneration.V3:
-        parameters[NO_CLEANUP] = "true"
+        parameters[NO_CLEANUP] = _OUR_TRUE
     return parameters
 
 
 def leaves_alone(parameters: Mapping[str, str], generation: MetastoreGeneration) -> bool:
     """Return whether a table still has all parameters of `kept_parameters`."""
-    return all(
-        (parameters.get(name) or parameters.get(name.upper()) or "").lower() == value
+    return not _missing(parameters, generation)
+
+
+def parameters_to_keep(
+    parameters: Mapping[str, str], generation: MetastoreGeneration
+) -> dict[str, str]:
+    """Return the parameters to set so that Hive `leaves_alone` a table, and the list of ours."""
+    missing = _missing(parameters, generation)
+    ours = sorted({*set_by_us(parameters), *missing})
+    return {**missing, KEPT: ",".join(ours)} if missing else {}
+
+
+def _missing(parameters: Mapping[str, str], generation: MetastoreGeneration) -> dict[str, str]:
+    return {
+        name: value
         for name, value in kept_parameters(generation).items()
-    )
+        if (parameters.get(name) or parameters.get(name.upper()) or "").lower() != value.lower()
+    }
 
 
-def opted_out(parameters: Mapping[str, str], name: str, *, is_kept: bool) -> str | None:
-    """Return a parameter's name in the table owner's spelling if its value is true, or None.
-
-    Letter case is ignored. But if the table's versions are kept, the name in lower case does not
-    count, because this provider has set it (`kept_parameters`).
+def set_by_us(parameters: Mapping[str, str]) -> frozenset[str]:
+    """Return the names of the parameters that this provider has set, not the table's owner.
 
     Example:
-        >>> opted_out({"NO_CLEANUP": "TRUE"}, NO_CLEANUP, is_kept=True)
-        'NO_CLEANUP'
-        >>> opted_out({"no_cleanup": "true"}, NO_CLEANUP, is_kept=True)
+        >>> ours = {KEPT: "no_auto_compaction,no_cleanup", "no_cleanup": "True"}
+        >>> set_by_us({**ours, "no_auto_compaction": "true"})
+        frozenset({'no_cleanup'})
     """
+    names = parameters.get(KEPT, "").split(",")
+    return frozenset(name for name in names if parameters.get(name) == _OUR_TRUE)
+
+
+def opted_out(parameters: Mapping[str, str], name: str) -> str | None:
+    """Return a parameter's name in the table owner's spelling if its value is true, or None.
+
+    Letter case is ignored. A parameter that this provider has set does not count (`set_by_us`).
+
+    Example:
+        >>> opted_out({"NO_CLEANUP": "TRUE"}, NO_CLEANUP)
+        'NO_CLEANUP'
+        >>> opted_out({"no_cleanup": "True", KEPT: "no_cleanup"}, NO_CLEANUP)
+    """
+    ours = set_by_us(parameters)
     for key, value in parameters.items():
-        is_ours = is_kept and key == name
-        if key.lower() == name and value.strip().lower() == "true" and not is_ours:
+        if key.lower() == name and value.strip().lower() == "true" and key not in ours:
             return key
     return None

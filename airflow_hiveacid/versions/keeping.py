@@ -24,10 +24,11 @@ from airflow_hiveacid.plan.keeping import (
     KEPT,
     READABLE_FOR,
     duration,
-    kept_parameters,
     leaves_alone,
     opted_out,
+    parameters_to_keep,
     readable_for,
+    set_by_us,
 )
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
@@ -50,10 +51,7 @@ def keep(client: MetastorePort, table: TableInfo) -> Keeping:
     """
     if table.kind is TransactionalKind.NONE:
         raise NotTransactionalError(table=table.ref)
-    if not leaves_alone(table.parameters, client.generation):
-        # In one call, so that `look_after` recognizes the parameters if this process dies.
-        parameters = {**kept_parameters(client.generation), KEPT: "true"}
-        client.set_table_parameters(table.ref, parameters)
+    _set_missing(client, table)
     table = client.get_table(table.ref)
     try:
         return _kept(client, table)
@@ -74,9 +72,6 @@ def _kept(client: MetastorePort, table: TableInfo) -> Keeping:
     roots, write_ids = _roots_now(client, table)
     if _queue(client, table) != entry_ids:
         raise KeepingRefusedError(table=table.ref, waiting="a compaction has just been queued")
-    if not leaves_alone(client.get_table(table.ref).parameters, client.generation):
-        why = "another client has just removed the parameters that stop compactions"
-        raise KeepingRefusedError(table=table.ref, waiting=why)
     keeping = Keeping(
         roots={info.name: floor_of(state, table.kind) for info, state in roots},
         last_entry_id=max(entry_ids, default=-1),
@@ -85,7 +80,14 @@ def _kept(client: MetastorePort, table: TableInfo) -> Keeping:
     # The guarantee is based on this listing. So earlier losses are looked up in the same listing.
     # If files are removed later, the guarantee reveals the loss.
     _note_what_is_missed(client, table, roots, write_ids)
-    VersionNotes.of(table).note_keeping(keeping)
+    notes = VersionNotes.of(table)
+    notes.note_keeping(keeping)
+    # A cleaner removes the parameters, then reads the notes (`_unset`): one of the two sees the
+    # other.
+    if not leaves_alone(client.get_table(table.ref).parameters, client.generation):
+        notes.forget_keeping()
+        why = "another client has just removed the parameters that stop compactions"
+        raise KeepingRefusedError(table=table.ref, waiting=why)
     _log.info("keeping versions from now on table=%s", table.ref)
     return keeping
 
@@ -116,7 +118,7 @@ def keep_no_more(client: MetastorePort, table: TableInfo) -> None:
     # again.
     client.set_table_parameters(table.ref, {READABLE_FOR: None})
     _forget_keeping(client, table, notes)
-    _unset(client, table)
+    _unset(client, table, notes)
 
 
 def note_as_ours(
@@ -146,12 +148,7 @@ def opted_out_of(table: TableInfo, name: str) -> str | None:
 
     `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; notes show whether this provider set it.
     """
-    if opted_out(table.parameters, name, is_kept=False) is None:
-        return None
-    notes = VersionNotes.of(table)
-    is_ours = KEPT in table.parameters or READABLE_FOR in table.parameters
-    is_kept = is_ours or notes.is_kept() or bool(notes.tags())
-    key = opted_out(table.parameters, name, is_kept=is_kept)
+    key = opted_out(table.parameters, name)
     if key is None:
         return None
     return (
@@ -200,17 +197,30 @@ def look_after(
     notes.tidy_resets()
 
 
+def _set_missing(client: MetastorePort, table: TableInfo) -> None:
+    """Set the missing parameters and, in the same call, the list that shows that they are ours."""
+    if parameters := parameters_to_keep(table.parameters, client.generation):
+        client.set_table_parameters(table.ref, parameters)
+
+
 def _unset_unneeded(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
     """Remove the parameters that this provider has set if nothing requires a guarantee."""
     is_needed = READABLE_FOR in table.parameters or notes.is_kept() or bool(notes.tags())
     if KEPT in table.parameters and not is_needed:
         _log.info("the server may compact and clean again table=%s", table.ref)
-        _unset(client, table)
+        _unset(client, table, notes)
 
 
-def _unset(client: MetastorePort, table: TableInfo) -> None:
-    names = (*kept_parameters(client.generation), KEPT)
-    client.set_table_parameters(table.ref, dict.fromkeys(names))
+def _unset(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:
+    """Remove the parameters that this provider has set, unless a guarantee begins meanwhile.
+
+    Those of the table's owner stay.
+    """
+    ours = set_by_us(client.get_table(table.ref).parameters)
+    if ours or KEPT in table.parameters:
+        client.set_table_parameters(table.ref, dict.fromkeys((*ours, KEPT)))
+        if notes.is_kept():
+            _set_missing(client, client.get_table(table.ref))
 
 
 def _forget_keeping(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> None:

@@ -208,7 +208,8 @@ class Hives(acting.Acting):
 
     def _clean(self, client: MetastorePort, entry: CompactionEntry, watermark: TxnId) -> None:
         highest = entry.highest_write_id
-        if client.get_table(scene.REF).parameters.get("no_cleanup") == "true" or highest is None:
+        switch = client.get_table(scene.REF).parameters.get("no_cleanup", "")
+        if switch.lower() == "true" or highest is None:
             return
         now = client.valid_txns()
         txns = snapshot.ValidTxnList(

@@ -13,7 +13,13 @@ from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.listed_tables import listed_tables
-from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, NO_CLEANUP, READABLE_FOR, opted_out
+from airflow_hiveacid.plan.keeping import (
+    NO_AUTO_COMPACTION,
+    NO_CLEANUP,
+    READABLE_FOR,
+    opted_out,
+    set_by_us,
+)
 
 
 def tables(options: argparse.Namespace) -> Iterator[str]:
@@ -37,6 +43,7 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
         field("format"),
         field("partitioned by", "partition_columns", wraps=True),
         field("readable for", "readable_for"),
+        field("set to keep versions", "set_to_keep_versions", wraps=True),
         field("switched off", "switched_off", wraps=True),
     )
     foot = several(len(records), "table" if options.all else "transactional table")
@@ -55,11 +62,7 @@ def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:
 
 
 def _record(table: TableInfo) -> Record:
-    is_kept = READABLE_FOR in table.parameters
-    switches = (
-        opted_out(table.parameters, name, is_kept=is_kept)
-        for name in (NO_AUTO_COMPACTION, NO_CLEANUP)
-    )
+    switches = (opted_out(table.parameters, name) for name in (NO_AUTO_COMPACTION, NO_CLEANUP))
     return {
         "table": str(table.ref),
         "kind": "flat" if table.kind is TransactionalKind.NONE else table.kind.value,
@@ -67,6 +70,7 @@ def _record(table: TableInfo) -> Record:
         "partition_columns": [column.name for column in table.partition_columns],
         "buckets": table.num_buckets,
         "readable_for": table.parameters.get(READABLE_FOR),
+        "set_to_keep_versions": sorted(set_by_us(table.parameters)),
         "switched_off": [name for name in switches if name],
         "location": table.location,
     }

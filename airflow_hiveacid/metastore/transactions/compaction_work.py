@@ -20,7 +20,7 @@ import dataclasses
 import logging
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -43,6 +43,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     CompactionResponse,
     CompactionState,
     CompactionType,
+    newest_entries,
     our_pool,
     our_worker_id,
 )
@@ -70,6 +71,9 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
 _LONGEST_MESSAGE: Final = 2000
+# Later runs recognize lost requests by these beginnings of messages (`_lost`).
+_TAKEN_OVER: Final = "taken over by"
+_REPEATS: Final = "the replaced request waits again, because this one failed:"
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -162,8 +166,11 @@ class CompactionWork:
         """End the queue entry; repeat requests of other clients if the server accepts this.
 
         Call this after the transaction's end. The entry ends first, because the server accepts no
-        request for a partition with a waiting or claimed entry.
+        request for a partition with a waiting or claimed entry. If this process is killed in
+        between, `end_dead_entries` repeats the requests.
         """
+        if self.served:
+            why = f"{_REPEATS} {why}"
         if self.claim is not None:
             end_entry(self.client, self.claim, why)
         elif self.served:
@@ -350,7 +357,7 @@ class _QueueWorker:
                 end_entry(
                     self.client,
                     ClaimedCompaction.of_entry(entry),
-                    f"taken over by {self._worker_id}, which compacts it now in pool {self.pool}",
+                    f"{_TAKEN_OVER} {self._worker_id}, which compacts it now in pool {self.pool}",
                 )
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
@@ -488,24 +495,31 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     request until their transaction ends. Entries are listed first, then transactions and locks: if
     a listed entry of ours has no such lock, its worker has died or committed. So the entries are
     then read again. Requests that a dead worker of ours had replaced are repeated, and returned,
-    too. On 3.1, nothing is done.
+    too; also if the process that ended its entry has died before it repeated them. On 3.1, nothing
+    is done.
     """
     if client.generation is MetastoreGeneration.V3:
         return ()
-    entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
+    listed = client.show_compactions(ref)
+    entries = [e for e in listed if e.state.is_pending]
     ours = {e.entry_id for e in entries if e.is_at_work and (e.has_our_worker or e.waits_for_us)}
+    ours |= {e.entry_id for e in _lost(listed)}
     if any(e.txn_id is not None for e in entries) or ours:
         txns = client.valid_txns()
         locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
         granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
         held = {(k.partition or "").lower() for k in granted}
-        entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
-        left = [e for e in entries if e.entry_id in ours and e.is_at_work]
+        listed = client.show_compactions(ref)
+        entries = [e for e in listed if e.state.is_pending]
+        left = [e for e in listed if e.entry_id in ours]
         left = [e for e in left if str(e.partition or "").lower() not in held]
-        dead = [e for e in entries if e.is_dead(txns) or e in left]
+        dead = [e for e in entries if e.is_dead(txns) or (e in left and e.is_at_work)]
+        lost = [e for e in _lost(listed) if e in left]
         for entry in dead:
             _end_dead(client, entry)
-        if dead:
+        for request in lost:
+            _ask_again(client, request)
+        if dead or lost:
             entries = [e for e in client.show_compactions(ref) if e.state.is_pending]
     return tuple(e for e in entries if e.waits_for_anybody)
 
@@ -529,10 +543,40 @@ def _end_dead(client: MetastorePort, entry: CompactionEntry) -> None:
     if entry.is_committed:
         _mark_compacted(client, claim)
     else:
-        end_entry(client, claim, "its worker died")
-        for request in client.show_compactions(entry.table, entry.partition):
-            if (request.error_message or "").endswith(f"in pool {entry.pool}"):
-                _ask_again(client, request)
+        replaced = _replaced_by(entry, client.show_compactions(entry.table, entry.partition))
+        why = "its worker died"
+        end_entry(client, claim, f"{_REPEATS} {why}" if replaced else why)
+        for request in replaced:
+            _ask_again(client, request)
+
+
+def _replaced_by(
+    entry: CompactionEntry, entries: Iterable[CompactionEntry]
+) -> list[CompactionEntry]:
+    """Return the requests of other clients that our worker replaced by this entry."""
+    return [
+        request
+        for request in entries
+        if entry.is_in_our_pool
+        and (request.error_message or "").startswith(_TAKEN_OVER)
+        and (request.error_message or "").endswith(f"in pool {entry.pool}")
+    ]
+
+
+def _lost(entries: Sequence[CompactionEntry]) -> list[CompactionEntry]:
+    """Return the requests that our workers replaced, and neither fulfilled nor repeated.
+
+    Then a partition's newest entry is the request, because its worker had no entry of its own yet,
+    or the refused entry of its worker.
+    """
+    lost: list[CompactionEntry] = []
+    for newest in newest_entries(entries).values():
+        message = newest.error_message or ""
+        if newest.state is CompactionState.REFUSED and message.startswith(_TAKEN_OVER):
+            lost.append(newest)
+        elif newest.state is CompactionState.REFUSED and message.startswith(_REPEATS):
+            lost += _replaced_by(newest, entries)
+    return lost
 
 
 def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
@@ -541,7 +585,13 @@ def _ask_again(client: MetastorePort, entry: CompactionEntry) -> None:
             entry.table, entry.partition, entry.compaction_type, pool=entry.pool
         )
     except errors.MetastoreError as error:
-        _log.warning("cannot request again %s: %s", entry.asked_by, error)
+        _log.warning(
+            "cannot request again %s: %s; the next `clean %s` or `compact %s` does",
+            entry.asked_by,
+            error,
+            entry.table,
+            entry.table,
+        )
         return
     if not answer.accepted:
         reason = answer.message or answer.state.value

@@ -137,7 +137,7 @@ class _TableCheck:
             or spec.partition is None
         ):
             return
-        is_off = opted_out(table.parameters, NO_AUTO_COMPACTION, is_kept=False) is not None
+        is_off = opted_out(table.parameters, NO_AUTO_COMPACTION) is not None
         if (
             is_off
             and isinstance(spec, maintenance.CompactSpec)

@@ -185,9 +185,17 @@ def test_keep_sets_and_removes_the_guarantee_of_readable_versions(
     run("keep", "default.t", "--readable-for", "7 days")
     parameters = client.get_table(REF).parameters
     assert parameters["hiveacid.readable.for"] == "7 days"
-    assert parameters["no_cleanup"] == "true"
+    assert parameters["no_cleanup"] == "True"
     assert "earlier versions are kept" in run("history", "default.t")
+    (record,) = json.loads(run("tables", "-o", "json"))
+    ours = ["no_auto_compaction", "no_cleanup"]
+    assert (record["set_to_keep_versions"], record["switched_off"]) == (ours, [])
+    client.set_table_parameters(REF, {"hiveacid.readable.for": None})  # as if only a tag were left
+    (record,) = json.loads(run("tables", "-o", "json"))
+    assert (record["set_to_keep_versions"], record["switched_off"]) == (ours, [])
     run("keep", "default.t", "--off")
+    (record,) = json.loads(run("tables", "-o", "json"))
+    assert record["set_to_keep_versions"] == []
     assert not {"hiveacid.readable.for", "no_cleanup"} & set(client.get_table(REF).parameters)
     assert "is not a duration" in run("keep", "default.t", "--readable-for", "long", status=2)
 

@@ -29,6 +29,7 @@ from airflow_hiveacid.versions.keeping import (
     note_as_ours,
     opted_out_of,
 )
+from airflow_hiveacid.versions.past import promises_of
 from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
@@ -41,9 +42,9 @@ D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(bench: Bench) -> None:
     bench.we_write()
     kept = keep(bench.client, bench.table)
-    assert bench.table.parameters["no_auto_compaction"] == "true"
+    assert bench.table.parameters["no_auto_compaction"] == "True"
     is_new = bench.client.generation.name == "V4"
-    assert (bench.table.parameters.get("no_cleanup") == "true") is is_new
+    assert (bench.table.parameters.get("no_cleanup") == "True") is is_new
     assert keep(bench.client, bench.table) == kept  # once
     keep_no_more(bench.client, bench.table)
     assert not {"no_cleanup", "no_auto_compaction"} & set(bench.table.parameters)
@@ -217,7 +218,7 @@ def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
     with pytest.raises(errors.KeepingRefusedError):
         keep_readable(bench.client, bench.ref, "7 days")
     # nothing but these stops the next compaction, which would again refuse the guarantee
-    assert bench.table.parameters["no_auto_compaction"] == "true"
+    assert bench.table.parameters["no_auto_compaction"] == "True"
 
 
 def test_the_parameters_of_a_process_that_died_before_its_guarantee_are_removed(
@@ -228,7 +229,7 @@ def test_the_parameters_of_a_process_that_died_before_its_guarantee_are_removed(
         patch.setattr(VersionNotes, "note_keeping", killed)
         with pytest.raises(Killed):
             keep(bench.client, bench.table)
-    assert bench.table.parameters["no_auto_compaction"] == "true"
+    assert bench.table.parameters["no_auto_compaction"] == "True"
     assert not has_opted_out(bench)
     bench.clean()
     assert not OURS & set(bench.table.parameters)
@@ -287,17 +288,103 @@ def test_a_guarantee_without_its_parameters_is_refused(
     assert bench.notes.promises() == Promises()
 
 
-def test_parameters_of_the_owner_stay(make_bench: Callable[..., Bench]) -> None:
-    """Also if a guarantee relied on them."""
-    set_by_owner = {"NO_AUTO_COMPACTION": "true", "no_cleanup": "true"}
-    bench = make_bench(parameters=set_by_owner)
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """A killed process has left them, and the cleaning has found no guarantee that needs them."""
     bench.we_write()
+    with monkeypatch.context() as patch:
+        patch.setattr(VersionNotes, "note_keeping", killed)
+        with pytest.raises(Killed):
+            keep(bench.client, bench.table)
+    change = bench.client.set_table_parameters
+
+    def changed(ref: TableRef, parameters: dict[str, str | None]) -> None:
+        patch.undo()
+        if moment == "before":
+            make_tag(bench.client, bench.table, "a", VersionSpec())
+            change(ref, parameters)
+            return
+        note = VersionNotes.note_keeping
+
+        def noted(notes: VersionNotes, keeping: Keeping) -> None:
+            change(ref, parameters)
+            note(notes, keeping)
+
+        with monkeypatch.context() as late:
+            late.setattr(VersionNotes, "note_keeping", noted)
+            with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
+                make_tag(bench.client, bench.table, "a", VersionSpec())
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bench.client, "set_table_parameters", changed)
+        bench.clean()
+    is_kept = moment == "before"
+    assert bench.notes.is_kept() is is_kept
+    assert (promises_of(bench.client, bench.table).keeping is not None) is is_kept
+    assert bool(OURS & set(bench.table.parameters)) is is_kept
+
+
+def is_refused(bench: Bench) -> None:
+    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    with pytest.raises(errors.KeepingRefusedError):
+        make_tag(bench.client, bench.table, "a", VersionSpec())
+
+
+def is_broken(bench: Bench) -> None:
     keep(bench.client, bench.table)
     bench.somebody_compacts()
     bench.clean()
+
+
+def is_ended(bench: Bench) -> None:
+    keep(bench.client, bench.table)
+    keep_no_more(bench.client, bench.table)
+
+
+@pytest.mark.parametrize("ends", [is_refused, is_broken, is_ended])
+@pytest.mark.parametrize(
+    "set_by_owner",
+    [
+        {"NO_AUTO_COMPACTION": "true", "no_cleanup": "true"},
+        {"no_auto_compaction": "true", "no_cleanup": "true", "hiveacid.kept": "false"},
+        {"no_auto_compaction": "true"},
+        {"no_cleanup": "True"},
+    ],
+)
+def test_parameters_of_the_owner_stay(
+    make_bench: Callable[..., Bench],
+    set_by_owner: dict[str, str],
+    ends: Callable[[Bench], None],
+) -> None:
+    """Also if a guarantee relied on them."""
+    bench = make_bench(parameters=set_by_owner)
+    bench.we_write()
+    ends(bench)
+    bench.clean()
     assert not bench.notes.is_kept()
-    assert set_by_owner.items() <= bench.table.parameters.items()
+    left = {name: value for name, value in set_by_owner.items() if name != "hiveacid.kept"}
+    assert {k: v for k, v in bench.table.parameters.items() if k.lower() in OURS} == left
     assert has_opted_out(bench)
+
+
+@pytest.mark.parametrize("is_unset_first", [False, True])
+def test_a_parameter_that_the_owner_sets_on_a_kept_table_stays(
+    bench: Bench, *, is_unset_first: bool
+) -> None:
+    bench.we_write()
+    keep(bench.client, bench.table)
+    if is_unset_first:
+        unset = dict.fromkeys((NO_AUTO_COMPACTION, NO_CLEANUP))
+        bench.client.set_table_parameters(bench.ref, unset)
+    bench.client.set_table_parameters(bench.ref, {NO_AUTO_COMPACTION: "true"})
+    assert opted_out_of(bench.table, NO_AUTO_COMPACTION)
+    assert not opted_out_of(bench.table, NO_CLEANUP)
+    bench.somebody_compacts()
+    bench.clean()
+    assert not bench.notes.is_kept()
+    assert OURS & set(bench.table.parameters) == {NO_AUTO_COMPACTION}
 
 
 # ---- retention -----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import TxnType
+from airflow_hiveacid.metastore.transactions import compaction_work
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     compacting,
     end_dead_entries,
@@ -512,6 +513,113 @@ def test_the_request_that_a_dead_worker_took_over_waits_again(
     assert compact(client, table, AUTO).serves == waiting.asked_by
     assert asked(client, table) == []
     assert states(client, table)[-1] is CompactionState.READY_FOR_CLEANING
+
+
+def the_next_run_dies_too(client: FakeClient, table: TableInfo, patch: pytest.MonkeyPatch) -> None:
+    died(client, table, "staged")
+    patch.setattr(compaction_work, "_ask_again", die_at_once)
+    with pytest.raises(Killed):
+        end_dead_entries(client, table.ref)
+
+
+def ours_dies_while_it_gives_up(
+    client: FakeClient, table: TableInfo, patch: pytest.MonkeyPatch
+) -> None:
+    error = MetastoreCallError(method="set_job_id", reason="the database is full")
+    client.server.break_next("set_job_id", error, is_done=False)
+    patch.setattr(compaction_work, "_ask_again", die_at_once)
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR)
+
+
+def ours_dies_before_it_has_an_entry(
+    client: FakeClient, table: TableInfo, patch: pytest.MonkeyPatch
+) -> None:
+    patch.setattr(compaction_work._QueueWorker, "claim", die_at_once)
+    patch.setattr(compaction_work.CompactionWork, "give_up", die_at_once)
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR)
+
+
+def the_metastore_does_not_answer(
+    client: FakeClient, table: TableInfo, _: pytest.MonkeyPatch
+) -> None:
+    died(client, table, "staged")
+    error = MetastoreUnavailableError(uris=(), method="request_compaction", reason="cut off")
+    client.server.break_next("request_compaction", error, is_done=False)
+    assert end_dead_entries(client, table.ref) == ()
+
+
+def die_at_once(*_: object) -> None:
+    raise Killed
+
+
+@pytest.mark.parametrize(
+    "dies",
+    [
+        the_next_run_dies_too,
+        ours_dies_while_it_gives_up,
+        ours_dies_before_it_has_an_entry,
+        the_metastore_does_not_answer,
+    ],
+)
+def test_a_replaced_request_that_was_not_repeated_is_repeated_later(
+    client: FakeClient,
+    table: TableInfo,
+    monkeypatch: pytest.MonkeyPatch,
+    dies: Callable[[FakeClient, TableInfo, pytest.MonkeyPatch], None],
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    with monkeypatch.context() as patch:
+        dies(client, table, patch)
+    assert asked(client, table) == []
+    (waiting,) = end_dead_entries(client, table.ref)
+    assert asked(client, table) == [(CompactionType.MAJOR, "etl")]
+    assert end_dead_entries(client, table.ref) == (waiting,)
+    with pytest.raises(KeepingRefusedError, match=f"`cancel {table.ref}`"):
+        keep(client, client.get_table(table.ref))
+    assert compact(client, table, AUTO).done
+    assert end_dead_entries(client, table.ref) == ()
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_replaced_request_is_not_repeated_while_its_worker_lives_or_after_a_cancel(
+    client: FakeClient, table: TableInfo, monkeypatch: pytest.MonkeyPatch, *, is_cancelled: bool
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    claim, seen = compaction_work._QueueWorker.claim, []
+
+    def claimed(worker: object, kind: CompactionType) -> object:
+        seen.append(end_dead_entries(client, table.ref))
+        return claim(worker, kind)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compaction_work._QueueWorker, "claim", claimed)
+    if is_cancelled:
+        died(client, table, "staged")
+        compaction_work.cancel_compactions(client, table.ref)
+    else:
+        assert compact(client, table, MAJOR).done
+    assert seen == [()]
+    assert end_dead_entries(client, table.ref) == ()
+    assert asked(client, table) == []
+
+
+def test_a_failed_entry_of_hive_with_a_similar_message_is_not_requested_again(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    queue = client.server.queue
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    queue[1] = dataclasses.replace(
+        queue[1], state=CompactionState.FAILED, error_message="no application in pool etl"
+    )
+    client.request_compaction(table.ref, None, CompactionType.MINOR, pool="etl")
+    client.abort_txn(txn_id := client.open_txn())
+    queue[2] = dataclasses.replace(queue[2], state=CompactionState.WORKING, txn_id=txn_id)
+    assert end_dead_entries(client, table.ref) == ()
+    assert states(client, table) == [CompactionState.FAILED, CompactionState.REFUSED]
 
 
 def test_the_next_compaction_serves_the_request_that_a_dead_worker_took_over(
