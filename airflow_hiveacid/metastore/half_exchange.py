@@ -64,6 +64,7 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
     """Return the error for a missing table, for the caller to raise.
 
     It is no TableNotFoundError if a conversion has not ended, so that nobody creates the table.
+    Errors of the metastore are raised: then nobody knows whether it has ended.
     """
     absent = errors.TableNotFoundError(table=ref)
     kept = kept_table(ref)
@@ -71,7 +72,7 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
         return absent
     try:
         copies = copies_of(client, ref, client.get_table(kept))
-    except errors.HiveAcidError:
+    except (errors.TableNotFoundError, errors.UnsupportedTableError):
         return absent
     flat = next((copy.ref for copy in copies if copy.kind is TransactionalKind.NONE), None)
     if flat is None:
