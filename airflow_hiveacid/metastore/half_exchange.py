@@ -74,12 +74,12 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
         copies = copies_of(client, ref, client.get_table(kept))
     except (errors.TableNotFoundError, errors.UnsupportedTableError):
         return absent
-    flat = next((copy.ref for copy in copies if copy.kind is TransactionalKind.NONE), None)
-    if flat is None:
+    if all(copy.kind is not TransactionalKind.NONE for copy in copies):
         return absent
     return errors.UnsupportedTableError(
         table=ref,
-        detail=f"is missing, because its conversion to flat was interrupted, or still runs. Its"
-        f" rows are in {kept} and {flat}: do not create it, but run"
-        f" `python -m airflow_hiveacid convert {ref} --to flat`, which gives {flat} its name",
+        detail="is missing, because its conversion to flat was interrupted, or still runs. Its"
+        f" rows are in {kept}: do not create it, but run"
+        f" `python -m airflow_hiveacid convert {ref} --to flat`, which gives the name to the flat"
+        " copy with these rows",
     )
