@@ -36,7 +36,7 @@ from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,11 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
         if holds_files or not version.is_now:
             with read_transaction(client, table, partition) as txn:
                 view = view_of(client, table, partition, txn.snapshot)
-                yield view if version.is_now else _as_of(client, table, view, txn, version)
+                if not version.is_now:
+                    view = _as_of(client, table, view, txn, version)
+                elif table.kind is TransactionalKind.INSERT_ONLY:
+                    list_in_place(table, _infos(view))
+                yield view
             return
         yield view_of(client, table, partition, snapshot_now(client, [table.ref]))
 
@@ -164,13 +168,17 @@ def _as_of(
     past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
     if table.is_partitioned:
         past.check_vanished(client.partition_names(table))
-    infos = [PartitionInfo(name=p.partition, location=p.location) for p in view.roots]
-    states = past.states(infos, [list_table(p.location) for p in view.roots])
+    infos = _infos(view)
+    states = past.states(infos, list_in_place(table, infos))
     roots = tuple(
         dataclasses.replace(root, state=state)
         for root, state in zip(view.roots, states, strict=True)
     )
     return dataclasses.replace(view, roots=roots, write_ids=past.then)
+
+
+def _infos(view: TableView) -> list[PartitionInfo]:
+    return [PartitionInfo(name=p.partition, location=p.location) for p in view.roots]
 
 
 def view_of(

@@ -9,12 +9,12 @@ the note.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, StatementId, WriteId
-from airflow_hiveacid.format.names import DeltaName, looks_like_directory_name
+from airflow_hiveacid.format.names import DeltaName, looks_like_directory_name, parse_directory_name
 from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.state.acid_state import resolve
@@ -59,6 +59,13 @@ class ConversionSurvey:
     def plan(self) -> conversion.ConversionOutcome:
         """Return the outcome that a conversion would have now."""
         table = self.table()
+        note = ConversionNote.read(table.location)
+        if note is not None and note.table_id == table.table_id:
+            step = (
+                f"an earlier conversion to {note.to} was interrupted, or still runs: the next"
+                " conversion first finishes or undoes it. Plan again after that"
+            )
+            return conversion.outcome_of(table, self.to, steps=(step,))
         if table.kind is conversion.KINDS[self.to]:
             return self.nothing(table)
         self.check(table)
@@ -221,7 +228,7 @@ class WayBack:
             ConversionNote.remove(table.location)
             return
         self._require_own(table, note)
-        if note.is_verified:
+        if note.is_verified or self._is_overtaken(table, note):
             log.warning("finishing a conversion of %s to %s", table.ref, note.to)
             self.tidy(note)
         else:
@@ -240,10 +247,22 @@ class WayBack:
     def undo(self, note: ConversionNote) -> None:
         """Restore the table to its state before the conversion; a failed undo can be repeated."""
         table = self.survey.table()
-        self._require_untouched(table, note)
+        reasons = self._why_not_back(table, note)
+        if reasons and (note.write_id is not None or table.kind is TransactionalKind.NONE):
+            raise self._stuck(reasons, _leave(table))
         self.guard()
         if any(table.parameters.get(name) != value for name, value in note.undo.items()):
             self.survey.client.set_table_parameters(table.ref, note.undo)
+        self._move_back(note.part(lambda location: location not in reasons))
+        if not reasons:
+            ConversionNote.remove(table.location)
+            return
+        rest = note.part(lambda location: location in reasons)
+        self.guard()
+        rest.write(table.location)
+        raise self._stuck(reasons, _rescue(table, rest))
+
+    def _move_back(self, note: ConversionNote) -> None:
         note.move_back(self.guard)
         # A stalled process that seemed to have ended may have moved one more file.
         if remainder := note.not_back():
@@ -260,7 +279,6 @@ class WayBack:
             if files := files_below(location, name):
                 raise errors.StorageError(f"{location}/{files[0].path} still exists; try again")
             delete_directory(*open_location(uri))
-        ConversionNote.remove(table.location)
 
     def tidy(self, note: ConversionNote) -> None:
         """Remove the emptied directories and the note of a conversion; errors are only logged."""
@@ -277,7 +295,12 @@ class WayBack:
         """Check that a conversion of this table can have written the note."""
         locations = {table.location, *(p.location for p in self.survey.partitions(table))}
         why = conversion.why_not_noted(
-            note.moves, note.emptied, note.undo, note.write_id, locations=locations
+            note.moves,
+            note.emptied,
+            note.undo,
+            note.write_id,
+            locations=locations,
+            root=table.location,
         )
         if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
             why = f"the metastore has not allocated its write ID {note.write_id}"
@@ -289,38 +312,54 @@ class WayBack:
                 " if another program wrote it, because it may be the only list of moved files"
             )
 
-    def _require_untouched(self, table: TableInfo, note: ConversionNote) -> None:
-        """Check that an undo neither hides new rows nor brings back old rows."""
-        why_not = _why_not_in if note.write_id is not None else _why_not_out
-        for listing in self.survey.listings(table):
-            reason = why_not(table, note, listing)
-            if reason is not None:
-                note_uri = ConversionNote.uri(table.location)
-                raise self.survey.refused(
-                    f"{reason} after an earlier conversion was interrupted, so that conversion can"
-                    f" be neither finished nor undone. {_rescue(table, note, note_uri)}"
-                )
+    def _is_overtaken(self, table: TableInfo, note: ConversionNote) -> bool:
+        """Return whether files were moved in, and rows were then written to the new kind of table.
 
-
-def _rescue(table: TableInfo, note: ConversionNote, note_uri: str) -> str:
-    """Return what the owner does with a conversion that can be neither finished nor undone.
-
-    No file may go back to its old directory: a base may hide it there.
-    """
-    if note.write_id is not None or table.kind is TransactionalKind.NONE:
-        return (
-            "That conversion had moved all files, and set the parameters: leave all files where"
-            f" they are, check the table's rows, and remove {note_uri}"
+        The earlier conversion did not compare the rows, but an undo would hide the new ones.
+        """
+        if note.write_id is None or table.kind is not TransactionalKind.INSERT_ONLY:
+            return False
+        listings = self.survey.listings(table)
+        files = {(listing.location, file.path) for listing in listings for file in listing.files}
+        return any(_why_not_in(table, note, listing) for listing in listings) and files.isdisjoint(
+            (move.location, move.source) for move in note.moves
         )
-    moved = note.not_back()
+
+    def _why_not_back(self, table: TableInfo, note: ConversionNote) -> dict[str, str]:
+        """Return why an undo would hide new rows or bring back old rows, by location."""
+        why_not = _why_not_in if note.write_id is not None else _why_not_out
+        listings = self.survey.listings(table)
+        reasons = {listing.location: why_not(table, note, listing) for listing in listings}
+        return {location: why for location, why in reasons.items() if why is not None}
+
+    def _stuck(self, reasons: Mapping[str, str], remedy: str) -> errors.ConversionRefusedError:
+        return self.survey.refused(
+            f"{first_few(sorted(reasons.values()))} after an earlier conversion was interrupted, so"
+            f" that conversion can be neither finished nor undone. {remedy}"
+        )
+
+
+def _leave(table: TableInfo) -> str:
     return (
-        "Do not move files back to their old directories, which the base hides. These files are"
-        f" outside of base and deltas: {first_few(moved) or 'none'} ({note_uri} lists all as"
-        " targets). If a compaction wrote the base, it lacks their rows: move them to a new"
-        " directory outside the table, one for each partition, remove that note, and load each"
-        f" directory (LOAD DATA INPATH ... INTO TABLE {table.ref}), which gives their rows a new"
-        " write ID. If INSERT OVERWRITE or TRUNCATE wrote the base, their rows are replaced: remove"
-        " these files and that note"
+        "That conversion had moved all files, and set the parameters: leave all files where they"
+        f" are, check the table's rows, and remove {ConversionNote.uri(table.location)}"
+    )
+
+
+def _rescue(table: TableInfo, note: ConversionNote) -> str:
+    """Return what the owner does with files that an undo cannot move back.
+
+    No file may go back to its old directory: a base or compacted delta may hide it there.
+    """
+    target = f"{table.ref} PARTITION (...)" if table.is_partitioned else table.ref
+    return (
+        "Do not move files back to their old directories, which may be replaced. These files are"
+        f" outside of base and deltas: {first_few(note.not_back()) or 'none'}"
+        f" ({ConversionNote.uri(table.location)} lists all as targets). If INSERT OVERWRITE or"
+        " TRUNCATE ran, their rows are replaced: remove these files and that note. Otherwise, base"
+        " and deltas lack their rows: move them to a new directory outside the table, one for each"
+        " partition, remove that note, and load each directory (LOAD DATA INPATH ... INTO TABLE"
+        f" {target}), which gives their rows a new write ID"
     )
 
 
@@ -339,7 +378,8 @@ def _why_not_in(table: TableInfo, note: ConversionNote, listing: Listing) -> str
 def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> str | None:
     """Return why files cannot be moved back into deltas; None if they can.
 
-    After such a move, new flat files would be invisible, and a new base would hide the moved files.
+    After such a move, new flat files would be invisible, and a new base or compacted delta would
+    hide the moved files.
     """
     moves = [move for move in note.moves if move.location == listing.location]
     if table.kind is TransactionalKind.NONE:
@@ -347,9 +387,25 @@ def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> st
             m.target for m in moves
         }
         return f"{listing.location}/{min(differing)} was written or removed" if differing else None
+    if not moves:
+        return None
     own = {move.source.partition("/")[0] for move in moves}
-    bases = {name for name in _directories(listing) - own if name.startswith("base_")}
-    return f"{listing.location}/{min(bases)} was written" if bases else None
+    if hiding := [name for name in sorted(_directories(listing) - own) if _hides(name, own)]:
+        return f"{listing.location}/{hiding[0]} was written"
+    paths = {file.path for file in listing.files}
+    lost = [move.source for move in moves if paths.isdisjoint((move.source, move.target))]
+    return f"{listing.location}/{lost[0]} was removed" if lost else None
+
+
+def _hides(name: str, older: Iterable[str]) -> bool:
+    """Return whether a directory may hide one of the older directories."""
+    delta = parse_directory_name(name)
+    if not isinstance(delta, DeltaName):
+        return name.startswith("base_")
+    return delta.statement_id is None and any(
+        isinstance(other, DeltaName) and delta.low <= other.low and other.high <= delta.high
+        for other in map(parse_directory_name, older)
+    )
 
 
 def _directories(listing: Listing) -> set[str]:

@@ -64,6 +64,7 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
     """Return the error for a missing table, for the caller to raise.
 
     It is no TableNotFoundError if a conversion has not ended, so that nobody creates the table.
+    Errors of the metastore are raised: then nobody knows whether it has ended.
     """
     absent = errors.TableNotFoundError(table=ref)
     kept = kept_table(ref)
@@ -71,14 +72,14 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
         return absent
     try:
         copies = copies_of(client, ref, client.get_table(kept))
-    except errors.HiveAcidError:
+    except (errors.TableNotFoundError, errors.UnsupportedTableError):
         return absent
-    flat = next((copy.ref for copy in copies if copy.kind is TransactionalKind.NONE), None)
-    if flat is None:
+    if all(copy.kind is not TransactionalKind.NONE for copy in copies):
         return absent
     return errors.UnsupportedTableError(
         table=ref,
-        detail=f"is missing, because its conversion to flat was interrupted, or still runs. Its"
-        f" rows are in {kept} and {flat}: do not create it, but run"
-        f" `python -m airflow_hiveacid convert {ref} --to flat`, which gives {flat} its name",
+        detail="is missing, because its conversion to flat was interrupted, or still runs. Its"
+        f" rows are in {kept}: do not create it, but run"
+        f" `python -m airflow_hiveacid convert {ref} --to flat`, which gives the name to the flat"
+        " copy with these rows",
     )

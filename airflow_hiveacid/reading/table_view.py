@@ -28,7 +28,10 @@ from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.notes.conversion_note import naming_conversion
+from airflow_hiveacid.storage.stores.notes.conversion_note import (
+    check_in_place,
+    naming_conversion,
+)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.past import Past
@@ -140,6 +143,7 @@ class TableView:
             if not own:
                 raise
             listing = Listing(location=info.location, files=())  # the commit creates this partition
+        check_in_place(self.table, listing)
         return dataclasses.replace(listing, files=(*listing.files, *own))
 
     @cached_property

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.table import PartitionInfo, TableInfo, Transactiona
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
-from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import Readable, present_of
 
@@ -88,7 +88,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         raise NotTransactionalError(table=table.ref)
     snapshot = snapshot_now(client, [table.ref])
     roots = client.list_partitions(table)
-    listings = list_roots(roots)
+    listings = list_in_place(table, roots)
     past = present_of(client, table, snapshot)
     readable = Readable(past=past, roots=list(zip(roots, listings, strict=True)), is_whole=True)
     commits = {note.write_id: note for note in past.loss_detector.commits}

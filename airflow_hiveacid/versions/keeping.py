@@ -30,9 +30,8 @@ from airflow_hiveacid.plan.keeping import (
     readable_for,
     set_by_us,
 )
-from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped, note_lost
 from airflow_hiveacid.versions.past import promises_of
 
@@ -242,9 +241,8 @@ def _roots_now(client: MetastorePort, table: TableInfo) -> tuple[_Roots, ValidWr
     infos = client.list_partitions(table)
     snapshot = snapshot_now(client, [table.ref])
     write_ids = snapshot.write_ids(table.ref)
-    states = each_in_threads(
-        lambda info: resolve(list_table(info.location), write_ids, snapshot.txns, table.kind), infos
-    )
+    listings = list_in_place(table, infos)
+    states = [resolve(listing, write_ids, snapshot.txns, table.kind) for listing in listings]
     return list(zip(infos, states, strict=True)), write_ids
 
 

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.owners import owner_text, writer_of
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
-from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 
@@ -125,7 +125,7 @@ class Past:
         if not names:
             return
         roots = self.client.list_partitions(self.table)
-        listings = list_roots(roots)
+        listings = list_in_place(self.table, roots)
         every = list(zip(roots, listings, strict=True))
         oldest = Readable(past=self, roots=every, is_whole=True).oldest()
         self._fail(_dropped(names), oldest, keeping_helps=False)

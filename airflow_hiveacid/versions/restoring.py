@@ -17,7 +17,7 @@ from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.restoring import may_differ
-from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.versions.past import Past, past_of
 
 _log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def differing_roots(
     roots = client.list_partitions(table)
     if table.is_partitioned:
         past.check_vanished([info.name for info in roots])
-    listings = list_roots(roots)
+    listings = list_in_place(table, roots)
     old_states = past.states(roots, listings)
     states = [resolve(listing, past.now, past.txns, table.kind) for listing in listings]
     part = range_since(past)

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.state.versions import VersionSpec, without_aborted
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
-from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.versions.past import Past, past_of
@@ -158,7 +158,7 @@ def _roots(past: Past, infos: Sequence[PartitionInfo]) -> tuple[TaggedRoot, ...]
     fresh = replace(past)  # drop the cached guarantees, so that they are read again
     if past.table.is_partitioned:
         fresh.check_vanished([info.name for info in infos])
-    states = fresh.states(infos, list_roots(infos))
+    states = fresh.states(infos, list_in_place(past.table, infos))
     return tuple(
         TaggedRoot(
             partition=info.name,

@@ -25,6 +25,7 @@ from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.storage.stores.notes.conversion_note import check_in_place
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 
@@ -112,5 +113,6 @@ def _has_news(
         # The partition was not dropped, because a drop waits for our lock. So its directory has not
         # been created yet. A writer that creates the directory now commits after our snapshot.
         return False
+    check_in_place(table, listing)
     state = resolve(listing, snapshot.write_ids(table.ref), snapshot.txns, table.kind)
     return is_news(state, changes)

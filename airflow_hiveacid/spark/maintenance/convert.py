@@ -147,9 +147,14 @@ class Converter:
             self._require_compactable(table)
         if self.to is ConversionTarget.FULL_ACID:
             return self._set_parameters_alone(table, txn)
+        write_ids = no_write_ids(self.ref)
+        if self.to is ConversionTarget.FLAT:
+            write_ids = self._survey.write_ids()
+        # Nothing reads an insert-only table with files outside of base and deltas beside a note.
+        digest = self.rows.digest(table, write_ids)
         try:
-            note = self._note(table, txn)
-            outcome = self._move(table, txn, note)
+            note = self._note(table, txn, write_ids)
+            outcome = self._move(table, txn, note, digest)
         except BaseException as error:
             self._undo_at_once(table, way_back, error)
             raise
@@ -221,9 +226,10 @@ class Converter:
         if self._survey.files(table) != files:
             raise TableChangedError(table=self.ref, what="files")
 
-    def _note(self, table: TableInfo, txn: MetastoreTransaction) -> ConversionNote:
+    def _note(
+        self, table: TableInfo, txn: MetastoreTransaction, write_ids: ValidWriteIdList
+    ) -> ConversionNote:
         is_out = self.to is ConversionTarget.FLAT
-        write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
         if is_out:
             self._forget_statistics(table, txn, write_ids)
         own = None if is_out else self._committed_write_id()
@@ -270,12 +276,10 @@ class Converter:
         )
 
     def _move(
-        self, table: TableInfo, txn: MetastoreTransaction, note: ConversionNote
+        self, table: TableInfo, txn: MetastoreTransaction, note: ConversionNote, digest: RowDigest
     ) -> conversion.ConversionOutcome:
         """Convert to or from insert-only: move files, set parameters, read the rows again."""
         is_out = self.to is ConversionTarget.FLAT
-        write_ids = self._survey.write_ids() if is_out else no_write_ids(self.ref)
-        digest = self.rows.digest(table, write_ids)
         note.move_all(txn.confirm_alive)
         txn.step("moved")
         txn.confirm_alive()

@@ -61,19 +61,44 @@ class Exchange:
         return kept_table(self.ref)
 
     def recover(self) -> None:
-        """Rename the copy to the table's name, if an earlier job was killed before this rename."""
+        """Rename the copy to the table's name, if an earlier job was killed before this rename.
+
+        If a copy has the name, other copies are dropped: their jobs came too late.
+        """
         acid_table = found_table(self.client, self.kept)
-        if acid_table is None:
+        if acid_table is None or not copies_of(self.client, self.ref, acid_table):
             return
-        copies = copies_of(self.client, self.ref, acid_table)
-        if self._table() is not None:
-            self._check_name(acid_table, copies)
+        with self._alone() as guard:
+            table = self._table()
+            copies = copies_of(self.client, self.ref, acid_table)
+            if table is None:
+                self._finish(acid_table, copies, guard)
+            elif is_copy(table, self.ref, acid_table):
+                for copy in copies:
+                    guard()
+                    self.client.drop_table(copy.ref, purge=True)
+            else:
+                self._check_name(acid_table, copies)
+
+    def _finish(
+        self, acid_table: TableInfo, copies: list[TableInfo], guard: Callable[[], None]
+    ) -> None:
+        """Rename the flat copy with the table's rows; another one may be older than some rows."""
+        flat = [copy for copy in copies if copy.kind is TransactionalKind.NONE]
+        if not flat:
             return
-        for copy in copies:
-            if copy.kind is TransactionalKind.NONE:
-                log.warning("finishing an interrupted exchange table=%s", self.ref)
-                self._rename(copy.ref, self.ref)
-                return
+        digest = self._digest(acid_table)
+        whole = next((copy.ref for copy in flat if self._digest(copy) == digest), None)
+        if whole is None:
+            raise self._refused(
+                ConversionTarget.FLAT,
+                f"an earlier conversion of it was interrupted, and {flat[0].ref} does not have the"
+                f" rows of {acid_table.ref}. Compare their rows, and rename the right one to"
+                f" {self.ref} in Hive (ALTER TABLE ... RENAME TO)",
+            )
+        log.warning("finishing an interrupted exchange table=%s", self.ref)
+        guard()
+        self._rename(whole, self.ref)
 
     def way_back(self, table: TableInfo) -> TableInfo | None:
         """Return the full-ACID table that this copy has replaced; None if there is none."""

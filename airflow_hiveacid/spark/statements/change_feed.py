@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.reading import read_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
-from airflow_hiveacid.storage.stores.listing import list_roots
+from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
 from airflow_hiveacid.versions.write_range import Version, WriteRange
 
 log = logging.getLogger("hiveacid")
@@ -276,7 +276,7 @@ def _check_added(
     table, write_ids = snapshot.tables[ref], snapshot.snapshot.write_ids(ref)
     added = [PartitionName.parse(name) for name in births if name not in last.births]
     partitions = snapshot.client.get_partitions(table, added) if added else ()
-    listings = list_roots(partitions)
+    listings = list_in_place(table, partitions)
     for info, listing in zip(partitions, listings, strict=True):
         state = resolve(listing, write_ids, snapshot.snapshot.txns, table.kind)
         if holds_older(state, WriteId(last.until)):

@@ -323,10 +323,11 @@ def _conversion_note(dice: Dice, folder: Path) -> None:
     (folder / "_hiveacid" / "_conversion.json").write_bytes(text)
     note = ConversionNote.read(str(folder))
     if note is not None and None is why_not_noted(
-        note.moves, note.emptied, note.undo, note.write_id, locations=[str(folder)]
+        note.moves, note.emptied, note.undo, note.write_id, locations=[], root=str(folder.parent)
     ):
         for move in (*note.moves, *note.emptied):
-            require(move.location == str(folder), f"{move} leads to another location")
+            parent, _, below = move.location.partition(f"{folder.parent}/")
+            require(not parent and stays_below(below.rstrip("/")), f"{move} leads elsewhere")
             require(stays_below(move.source) and stays_below(move.target), f"{move} leads away")
 
 

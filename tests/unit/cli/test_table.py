@@ -11,6 +11,7 @@ import pytest
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.records.maintenance import Move
 from airflow_hiveacid.format.state.acid_state import Listing
 from airflow_hiveacid.format.table import (
     Column,
@@ -24,6 +25,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.write import rows_writer
+from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -244,6 +246,21 @@ def test_a_file_at_the_root_of_an_insert_only_table_is_refused(
     assert entry["state"] == "refused"
     assert "hiveacid.reads.originals" in entry["why"]
     assert "Trino reads them" in run("scan", str(insert_only), status=5)
+
+
+def test_rows_that_a_killed_conversion_moved_out_of_a_base_are_not_left_out(
+    client: FakeClient, insert_only: TableRef, tmp_path: Path, run: Callable[..., str]
+) -> None:
+    table = client.get_table(insert_only)
+    (delta,) = tmp_path.glob("delta_*")
+    moved = Move(location=table.location, source="base_0000001/000000_0", target="000000_0")
+    ConversionNote(
+        attempt="1-00c0ffee0001", table_id=table.table_id, to="flat", undo={}, moves=(moved,)
+    ).write(table.location)
+    delta.rename(tmp_path / "base_0000001")
+    assert rows_in(run("scan", str(insert_only), "-o", "json")) == [[7, "n7"]]
+    (tmp_path / "base_0000001/000000_0").rename(tmp_path / "000000_0")
+    assert f"convert {insert_only} --to flat`" in run("scan", str(insert_only), status=5)
 
 
 def test_an_insert_only_text_table_is_scanned_but_its_rows_are_not_counted(

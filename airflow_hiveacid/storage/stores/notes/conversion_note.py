@@ -9,7 +9,7 @@ import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from airflow_hiveacid.format.errors import (
@@ -18,8 +18,10 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import is_below_hidden
 from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,
     exists,
@@ -27,6 +29,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     read_bytes,
     write_new,
 )
+from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, note_content, read_note
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
@@ -91,13 +94,13 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move all files and directories back to their old paths.
 
-        Directories without rows may be missing, as after a cleaning. Files that another writer of a
-        flat table overwrote meanwhile stay deleted; if it created a file with an old name, the
-        moved file gets a `_copy_N` name, as in Hive.
+        They may be missing, as after a cleaning, or in a partition that was dropped. Files that
+        another writer of a flat table overwrote meanwhile stay deleted; if it created a file with
+        an old name, the moved file gets a `_copy_N` name, as in Hive.
         """
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
         if self.write_id is None:
-            _each(lambda m: _move(m.location, m.target, m.source), self.moves, guard)
+            _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.moves, guard)
             return
         taken: list[Move] = []
         _each(lambda m: _put_back(m, taken), self.moves, guard)
@@ -106,6 +109,14 @@ class ConversionNote:
         for moved in taken:
             guard()
             _put_beside(moved)
+
+    def part(self, is_in: Callable[[str], bool]) -> Self:
+        """Return a note of the moves below some locations."""
+        moves, emptied = (
+            tuple(move for move in group if is_in(move.location))
+            for group in (self.moves, self.emptied)
+        )
+        return replace(self, moves=moves, emptied=emptied)
 
     def not_back(self) -> list[str]:
         """Return the sorted URIs of files that `move_back` left at their new paths."""
@@ -137,6 +148,26 @@ def naming_conversion(table: TableInfo) -> Iterator[None]:
         if (why := unfinished_conversion(table)) is None:
             raise
         raise UnsupportedTableError(table=table.ref, detail=f"cannot be read: {why}") from error
+
+
+def check_in_place(table: TableInfo, listing: Listing) -> None:
+    """Check that no unfinished conversion has moved a root's files out of base and deltas.
+
+    A base would hide the moved files. Raises UnsupportedTableError.
+    """
+    if table.kind is not TransactionalKind.INSERT_ONLY:
+        return
+    is_outside = any("/" not in f.path and not is_below_hidden(f.path) for f in listing.files)
+    if is_outside and (why := unfinished_conversion(table)) is not None:
+        raise UnsupportedTableError(table=table.ref, detail=f"cannot be read: {why}")
+
+
+def list_in_place(table: TableInfo, roots: Sequence[PartitionInfo]) -> list[Listing]:
+    """Return the listing of each root of a table, in the same order; see `check_in_place`."""
+    listings = list_roots(roots)
+    for listing in listings:
+        check_in_place(table, listing)
+    return listings
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:

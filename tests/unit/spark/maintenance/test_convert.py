@@ -21,6 +21,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records.maintenance import Owner, Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -45,8 +46,15 @@ from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
+from airflow_hiveacid.storage.stores.filesystem import move as move_file
+from airflow_hiveacid.storage.stores.notes import conversion_note
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
+from airflow_hiveacid.versions import keeping
+from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.restoring import differing_now
+from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import Lake
@@ -112,6 +120,24 @@ class World:
                 self.convert(to, on_step=die, **options)
         self.client.server.forget_empty_transactions()
 
+    def kill_while_moving(self, to: ConversionTarget, moves: int) -> None:
+        """Convert, and die after this number of moves."""
+        done = iter(range(moves))
+
+        def move(*paths: Any) -> None:  # noqa: ANN401 - of the real function
+            if next(done, None) is None:
+                raise KilledError
+            move_file(*paths)
+
+        with pytest.MonkeyPatch.context() as dead:
+            dead.setattr(WayBack, "undo_own", lambda *_: None)
+            dead.setattr(conversion_note, "move", move)
+            dead.setattr(conversion_note, "side_by_side", lambda do, items: [*map(do, items)])
+            with pytest.raises(KilledError):
+                self.convert(to)
+        self.abort_all()
+        self.client.server.forget_empty_transactions()
+
     def abort_all(self) -> None:
         for txn_id in self.client.valid_txns().open:
             self.client.abort_txn(txn_id)
@@ -125,8 +151,13 @@ class World:
         return name
 
     def put(self, path: str, row: str) -> None:
-        (self.root / path).parent.mkdir(exist_ok=True)
+        (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(f"{row}\n")
+
+    def add_part(self, value: str) -> None:
+        name = PartitionName(("p",), (value,))
+        places = {name: f"file:{self.root}/{name}"}
+        self.client.add_partitions(self.client.get_table(REF), [name], locations=places)
 
     def clean(self) -> None:
         table = self.client.get_table(REF)
@@ -193,6 +224,14 @@ def test_a_partition_in_the_directory_of_another_metastore_is_not_converted(
         world.convert(ONLY)
 
 
+@pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified"])
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_plan_names_a_killed_conversion(world: World, to: ConversionTarget, step: str) -> None:
+    world.kill(ONLY, step)
+    (first,) = ConversionSurvey(client=world.client, ref=REF, to=to).plan().steps
+    assert first.startswith("an earlier conversion to insert_only was interrupted")
+
+
 @pytest.mark.parametrize("step", ["noted", "moved", "switched", "verified", "done"])
 def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: str) -> None:
     for to in (ONLY, FLAT):
@@ -226,14 +265,19 @@ def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> Non
     assert world.rows == ["new", *OLD]
 
 
-def test_a_killed_conversion_is_not_undone_if_rows_were_written_since(world: World) -> None:
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_killed_conversion_is_finished_if_rows_were_written_after_all_its_moves(
+    world: World, to: ConversionTarget
+) -> None:
     world.kill(ONLY, "switched")
     world.insert("new")
-    with pytest.raises(
-        errors.ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
-    ):
-        world.convert(FLAT, SECOND)
-    assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
+    to_compact = CompactSpec.of_table(str(REF), choice=CompactionChoice.MAJOR)
+    table, server = world.client.get_table(REF), world.client.server
+    lake = Lake(server=server, clock=server.clock, table=table)
+    with pytest.raises(errors.CompactionNotDoneError, match=f"convert {REF} --to insert_only`"):
+        compact_in_process(lake.job(to_compact))
+    assert world.convert(to, SECOND).done
+    assert (world.kind, world.rows, world.has_note) == (to.value, ["new", *OLD], False)
 
 
 def test_flat_files_added_after_a_killed_conversion_are_not_hidden(world: World) -> None:
@@ -268,6 +312,110 @@ def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> N
     assert world.rows == ["new", *OLD]
 
 
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_a_compacted_delta_added_after_a_killed_conversion_hides_no_rows(
+    world: World, *, is_cleaned: bool
+) -> None:
+    world.convert(ONLY)
+    for row in ("r5", "r6"):
+        world.insert(row)
+    world.kill_while_moving(FLAT, 2)
+    deltas = sorted(world.root.glob("delta_*"))
+    for number, file in enumerate(sorted(world.root.glob("delta_*/*"))):
+        world.put(f"delta_0000001_0000003/{number:06d}_0", file.read_text().strip())
+    for delta in deltas if is_cleaned else ():
+        shutil.rmtree(delta)
+    files = sorted(world.root.rglob("*"))
+    with pytest.raises(errors.ConversionRefusedError, match="delta_0000001_0000003 was written af"):
+        world.convert(FLAT, SECOND)
+    assert sorted(world.root.rglob("*")) == files
+    # What the words advise; an insert stands for LOAD DATA.
+    (world.root / "_hiveacid/_conversion.json").unlink()
+    for path in sorted(world.root.glob("0*")):
+        row = path.read_text().strip()
+        path.unlink()
+        world.insert(row)
+    assert world.rows == [*OLD, "r5", "r6"]
+
+
+def test_a_delta_of_another_statement_does_not_prevent_the_undo(world: World) -> None:
+    world.convert(ONLY)
+    world.insert("new")
+    world.kill(FLAT, "moved")
+    (world.root / "delta_0000002_0000002_0001").mkdir()
+    world.convert(FLAT, SECOND)
+    assert (world.kind, world.rows) == ("flat", ["new", *OLD])
+
+
+def test_if_a_moved_file_is_lost_no_other_is_moved_back(world: World) -> None:
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    (world.root / "000001_0").unlink()
+    with pytest.raises(errors.ConversionRefusedError, match="000001_0 was removed after an ear"):
+        world.convert(FLAT, SECOND)
+    assert [path.name for path in sorted(world.root.glob("0*"))] == ["000000_0", "000002_0"]
+
+
+@pytest.fixture
+def parted(client: FakeClient, tmp_path: Path) -> World:
+    """A flat table with the partitions 1 and 2."""
+    world = World(client, tmp_path / "t")
+    world.root.mkdir()
+    world.make(partition_columns=(Column(name="p", type="int"),))
+    for part in ("1", "2"):
+        world.add_part(part)
+        world.put(f"p={part}/000000_0", f"r{part}")
+    return world
+
+
+def test_a_base_in_a_new_partition_does_not_prevent_the_undo(parted: World) -> None:
+    parted.convert(ONLY)
+    parted.kill(FLAT, "moved")
+    parted.add_part("9")
+    txn_id = parted.client.open_txn()
+    parted.client.allocate_write_id(txn_id, REF)
+    parted.put("p=9/base_0000003/000000_0", "r9")
+    parted.client.commit_txn(txn_id)
+    parted.convert(FLAT, SECOND)
+    assert (parted.kind, parted.rows, parted.has_note) == ("flat", ["r1", "r2", "r9"], False)
+
+
+def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted: World) -> None:
+    parted.convert(ONLY)
+    parted.kill(FLAT, "moved")
+    txn_id = parted.client.open_txn()
+    parted.client.allocate_write_id(txn_id, REF)
+    parted.put("p=1/base_0000003/000000_0", "r9")
+    parted.client.commit_txn(txn_id)
+    for _ in range(2):
+        with pytest.raises(errors.ConversionRefusedError) as caught:
+            parted.convert(FLAT, SECOND)
+        assert "p=1/base_0000003 was written after" in str(caught.value)
+        assert f"deltas: file:{parted.root}/p=1/000000_0 (" in str(caught.value)
+        assert "INTO TABLE default.t PARTITION (...))" in str(caught.value)
+        assert "p=2" not in str(caught.value)
+    note = ConversionNote.read(f"file:{parted.root}")
+    assert note is not None
+    assert note.not_back() == [f"file:{parted.root}/p=1/000000_0"]
+    assert parted.rows == ["r2", "r9"]
+
+
+@pytest.mark.parametrize("step", ["moved", "verified"])
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_partition_may_be_dropped_after_a_killed_conversion(
+    parted: World, to: ConversionTarget, step: str
+) -> None:
+    if to is FLAT:
+        parted.convert(ONLY)
+    parted.kill(to, step)
+    table = parted.client.get_table(REF)
+    parted.client.drop_partitions(table, [PartitionName(("p",), ("2",))])
+    shutil.rmtree(parted.root / "p=2")
+    assert parted.convert(to, SECOND).done
+    assert (parted.kind, parted.rows, parted.has_note) == (to.value, ["r1"], False)
+    assert not (parted.root / "p=2").exists()
+
+
 @pytest.mark.parametrize("to", [ONLY, FLAT])
 def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
     world: World, to: ConversionTarget
@@ -278,6 +426,55 @@ def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
     lake = Warehouse(world.client.server, world.client.server.clock, world.root).connect()
     with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to {to.value}`"):
         lake.table(str(REF)).scan(["id"]).to_arrow()
+
+
+@pytest.mark.parametrize("moves", [1, 3])
+@pytest.mark.parametrize("is_undo", [False, True])
+def test_a_base_hides_no_rows_while_files_are_outside_of_it(
+    world: World, moves: int, *, is_undo: bool
+) -> None:
+    world.convert(ONLY)
+    (delta,) = world.root.glob("delta_*")
+    delta.rename(world.root / "base_0000001")
+    if is_undo:
+        world.kill(FLAT, "switched")
+    world.kill_while_moving(FLAT, moves)
+    client = world.client
+    lake = Warehouse(client.server, client.server.clock, world.root).connect()
+    table, version = client.get_table(REF), VersionSpec(number=WriteId(1))
+    looks: list[Callable[[], object]] = [
+        lambda: lake.table(str(REF)).scan(["id"]).to_arrow(),
+        lambda: lake.table(str(REF)).scan(["id"], version=1).to_arrow(),
+        lambda: differing_now(client, table, version),
+        lambda: make_tag(client, table, "now", version),
+        lambda: history_of(client, table),
+        lambda: keeping._roots_now(client, table),
+        lambda: new_data(client, REF, None, 0),
+    ]
+    for reads_originals in ("false", "true"):
+        client.set_table_parameters(REF, {READS_ORIGINALS: reads_originals})
+        for look in looks:
+            with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to flat`"):
+                look()
+    assert world.convert(FLAT, SECOND).done
+    assert (world.kind, world.rows) == ("flat", OLD)
+
+
+def test_a_conversion_reads_an_insert_only_table_of_original_files_before_its_note(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.convert(ONLY)
+    (delta,) = world.root.glob("delta_*")
+    (delta / "000001_0").rename(world.root / "part-0")
+    world.client.set_table_parameters(REF, {READS_ORIGINALS: "true"})
+
+    def of_reader(lines: Lines, table: TableInfo, _: ValidWriteIdList) -> RowDigest:
+        conversion_note.list_in_place(table, lines.client.list_partitions(table))
+        return RowDigest(rows=3, hashes=0)
+
+    monkeypatch.setattr(Lines, "digest", of_reader)
+    world.convert(FLAT, SECOND)
+    assert world.rows == OLD
 
 
 @pytest.mark.parametrize("reads_originals", ["true", "false"])

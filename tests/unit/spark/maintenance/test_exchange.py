@@ -189,6 +189,67 @@ def test_between_the_renames_the_table_is_not_said_to_be_unknown_and_not_created
     assert (world.kinds, world.rows()) == ({"t": NONE, "t__acid": ACID}, ROWS)
 
 
+def _make_two_copies(world: World) -> TableRef:
+    """Make the copy of a job that died, then commit a row, then make a whole copy."""
+    mark = copy_mark(REF, world.client.get_table(REF))
+    old = TableRef("default", "t__flat_00aaaaaaaaaa")
+    world.make(old, NONE, {COPY_OF: mark}, "000000_0")
+    world.put("t/delta_0000001_0000001_0000/bucket_00001", "r2")
+    world.copy()
+    world.put(f"{NAME}/000001_0", "r2")
+    return old
+
+
+def _die_when_away(reached: str) -> None:
+    if reached == "away":
+        raise KilledError
+
+
+def test_of_several_copies_the_one_with_the_rows_of_the_table_gets_its_name(world: World) -> None:
+    old = _make_two_copies(world)
+    with pytest.raises(KilledError):
+        world.exchange(_die_when_away).leave()
+    world.exchange().recover()
+    assert world.rows() == [*ROWS, "r2"]
+    assert world.kinds == {"t": NONE, "t__acid": ACID, old.name: NONE}
+    world.exchange().recover()
+    assert world.kinds == {"t": NONE, "t__acid": ACID}
+
+
+def test_a_copy_without_rows_of_the_table_does_not_get_its_name(world: World) -> None:
+    old = _make_two_copies(world)
+    with pytest.raises(KilledError):
+        world.exchange(_die_when_away).leave()
+    world.client.drop_table(COPY)
+    with pytest.raises(ConversionRefusedError, match=f"{old} does not have the rows of {KEPT}"):
+        world.exchange().recover()
+    assert world.kinds == {"t__acid": ACID, old.name: NONE}
+    world.client.server.rename(KEPT, REF)  # as the words advise
+    world.exchange().recover()
+    world.exchange().make_room()
+    assert world.kinds == {"t": ACID}
+
+
+def test_a_copy_of_a_job_that_came_too_late_is_dropped(world: World) -> None:
+    _make_two_copies(world)
+    world.exchange().leave()
+    world.exchange().recover()
+    assert (world.kinds, world.rows()) == ({"t": NONE, "t__acid": ACID}, [*ROWS, "r2"])
+    assert world.come_back() == 3
+
+
+def test_a_failure_while_looking_for_an_unfinished_exchange_is_not_a_missing_table(
+    world: World,
+) -> None:
+    world.copy()
+    with pytest.raises(KilledError):
+        world.exchange(_die_when_away).leave()
+    error = MetastoreUnavailableError(uris=(), method="list_tables", reason="cut off")
+    world.client.server.break_next("list_tables", error, is_done=False)
+    with pytest.raises(MetastoreUnavailableError):
+        world.client.get_table(REF)
+
+
 def test_an_exchange_is_refused_if_rows_were_written_after_the_copy_was_made(world: World) -> None:
     world.copy()
     txn_id = world.client.open_txn()
