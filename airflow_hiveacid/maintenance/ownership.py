@@ -39,6 +39,7 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import Identity, identities, locate, open_location
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.staging import is_publishable
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]
@@ -206,7 +207,11 @@ def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[s
     looked up, because the table's own note covers them.
     """
     within = f"{table.location.rstrip('/')}/"
-    outside = [place for place in locations if not f"{place.rstrip('/')}/".startswith(within)]
+    outside = [
+        place
+        for place in locations
+        if not f"{place.rstrip('/')}/".startswith(within) and is_publishable(place)
+    ]
     around = {location: _around(table, location) for location in outside}
     places = sorted({place for each in around.values() for place in each})
     owners = dict(zip(places, each_in_threads(partial(_noted_outside, table), places), strict=True))
@@ -267,6 +272,8 @@ def _noted_outside(table: TableInfo, location: str) -> Owner | None:
 
 
 def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
+    if not is_publishable(location):  # a client of such a store may wait, or end the process
+        return None
     try:
         return noted_owner(location)
     except errors.CorruptFileError as error:
