@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
 from pathlib import PurePosixPath
 from threading import Lock
 from typing import Final
@@ -45,6 +45,30 @@ from airflow_hiveacid.storage.stores.threads import each_in_threads
 _Place = tuple["Identity", ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """The places of a table: its location, those of its partitions, and all directories around."""
+
+    location: Identity
+    partitions: frozenset[Identity]
+    around: frozenset[Identity]
+
+    @classmethod
+    def of(cls, client: MetastorePort, table: TableInfo) -> _Ground:
+        """Read the places of a table's partitions."""
+        places = [identities(info.location) for info in client.list_partitions(table)]
+        return cls(
+            location=identities(table.location)[0],
+            partitions=frozenset(place[0] for place in places),
+            around=frozenset(chain.from_iterable(places)),
+        )
+
+    def has(self, place: _Place) -> bool:
+        """Return True if the table lies there, or a partition does, or in it, or around it."""
+        is_own = place[0] == self.location or place[0] in self.around
+        return is_own or not self.partitions.isdisjoint(place)
+
+
 @dataclass(slots=True, kw_only=True)
 class Neighbours:
     """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once."""
@@ -55,6 +79,7 @@ class Neighbours:
         default_factory=dict, repr=False
     )
     _unread: list[str] = field(default_factory=list, repr=False)
+    _grounds: dict[TableRef, _Ground | None] = field(default_factory=dict, repr=False)
 
     def why_shared(
         self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
@@ -110,6 +135,20 @@ class Neighbours:
                 if name != own and _overlap(part, path_place):
                     return f"partition {name} of {neighbour.ref} has it"
         return None
+
+    def has(self, client: MetastorePort, ref: TableRef, place: _Place) -> bool:
+        """Return True if a table exists, and has this place or a partition there."""
+        with self._lock:
+            if ref not in self._grounds:
+                try:
+                    self._grounds[ref] = _Ground.of(client, client.get_table(ref))
+                except (
+                    errors.TableNotFoundError,
+                    errors.UnsupportedTableError,
+                ):  # a view may have the name by now
+                    self._grounds[ref] = None
+            ground = self._grounds[ref]
+        return ground is not None and ground.has(place)
 
     def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
         """Return which database or table may also contain a path, because its place is unknown."""
@@ -169,7 +208,7 @@ def check_owner(
 ) -> None:
     """Raise OtherOwnerError unless a table owns its directory; note it in a job that acts."""
     mine = _owner(client, table)
-    if check_note(client, table) == mine:
+    if check_note(client, table, neighbours) == mine:
         return
     locations = [partition.location for partition in client.list_partitions(table)]
     why = neighbours.why_shared(client, table, locations)
@@ -183,7 +222,9 @@ def check_owner(
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
 
 
-def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
+def check_note(
+    client: MetastorePort, table: TableInfo, neighbours: Neighbours | None = None
+) -> Owner | None:
     """Return the noted owner; raise OtherOwnerError if it is another one that is still there.
 
     Its readers would show this table's writes as soon as its own writes with the same IDs commit.
@@ -191,7 +232,7 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     """
     own = f"write the note again with `python -m airflow_hiveacid own {table.ref}`"
     noted = _noted(table, table.location, own)
-    why = noted and _why_other(client, table, noted, table.location)
+    why = noted and _why_other(client, table, noted, table.location, neighbours or Neighbours())
     if why:
         uri = owner_uri(table.location)
         raise errors.OtherOwnerError(
@@ -200,12 +241,18 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     return noted
 
 
-def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[str]) -> None:
+def check_outside(
+    client: MetastorePort,
+    table: TableInfo,
+    locations: Iterable[str],
+    neighbours: Neighbours | None = None,
+) -> None:
     """Raise OtherOwnerError if a partition outside the table's directory is in another table's.
 
     The note is at the partition's location or above it. Locations in the table's directory are not
     looked up, because the table's own note covers them.
     """
+    neighbours = neighbours or Neighbours()
     within = f"{table.location.rstrip('/')}/"
     outside = [
         place
@@ -217,7 +264,7 @@ def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[s
     owners = dict(zip(places, each_in_threads(partial(_noted_outside, table), places), strict=True))
     for location, place in ((one, place) for one in outside for place in around[one]):
         noted, uri = owners[place], owner_uri(place)
-        why = noted and _why_other(client, table, noted, location)
+        why = noted and _why_other(client, table, noted, location, neighbours)
         if why:
             raise errors.OtherOwnerError(
                 table=table.ref,
@@ -284,11 +331,13 @@ def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
         ) from error
 
 
-def _why_other(client: MetastorePort, table: TableInfo, noted: Owner, location: str) -> str | None:
+def _why_other(
+    client: MetastorePort, table: TableInfo, noted: Owner, location: str, neighbours: Neighbours
+) -> str | None:
     """Return to whom a location belongs by a note, or None if no other owner still has it."""
     if noted.metastore != client.metastore_id:
         return f"belongs to {noted}, and this is the metastore {client.metastore_id}"
-    if noted.table != table.ref and _has(client, noted, location):
+    if noted.table != table.ref and neighbours.has(client, noted.table, identities(location)):
         return f"belongs to table {noted.table}"
     return None
 
@@ -361,18 +410,3 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     return Owner(
         metastore=client.metastore_id, table=table.ref, table_id=table.table_id, is_checked=True
     )
-
-
-def _has(client: MetastorePort, owner: Owner, location: str) -> bool:
-    """Return True if the table exists, and has this location or a partition there."""
-    try:
-        table = client.get_table(owner.table)
-        place = identities(location)
-        return identities(table.location)[0] == place[0] or any(
-            _overlap(identities(info.location), place) for info in client.list_partitions(table)
-        )
-    except (
-        errors.TableNotFoundError,
-        errors.UnsupportedTableError,
-    ):  # a view may have the name by now
-        return False

@@ -76,6 +76,7 @@ class TableWrite:
         self._homes = {access.table.location}
         self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
+        self._owner: Owner | None = None
         self._entry: LedgerEntry | None = None
         self._earlier: tuple[LedgerEntry, ...] = ()
 
@@ -113,7 +114,7 @@ class TableWrite:
 
     def check_owner(self) -> None:
         """Check that the table's directory has no note of another owner."""
-        check_note(self._client, self.table)
+        self._owner = check_note(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 
@@ -366,7 +367,8 @@ class TableWrite:
             older = [e for e in self._earlier if e.generation < number and e.txn_id not in running]
             self._ledger.supersede(older, files)
         VersionNotes.of(self.table).bundle_commits(files)
-        if not any(file.name == OWNER_FILE for file in files):
+        is_former = self._owner is not None and self._owner.table != self.table.ref
+        if is_former or not any(file.name == OWNER_FILE for file in files):
             owner = Owner(
                 metastore=self._client.metastore_id,
                 table=self.table.ref,

@@ -11,10 +11,17 @@ import pytest
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.errors import OtherOwnerError, PartitionsFailedError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
-from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.maintenance.ownership import check_outside, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import COLUMNS
@@ -22,7 +29,7 @@ from tests.unit.arrow.test_load import put
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.lake.connection import Lake
@@ -185,6 +192,54 @@ def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
     (warehouse.root / "s/_hiveacid/_owner.json").unlink()
     if work != "restore":  # whose versions the moved notes do not tell
         OUTSIDE[work](lake, T)
+
+
+def test_the_partitions_of_a_noted_table_are_listed_once(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    lake.table(T).append(rows(1, p=99))
+    client, ref = FakeClient(warehouse.server), TableRef.parse("default.b")
+    names = [PartitionName(("p",), (str(number),)) for number in range(20)]
+    places = {name: f"file:{warehouse.root}/s/{name}" for name in names}
+    client.add_partitions(client.get_table(ref), names, locations=places)
+    listed: list[TableRef] = []
+    list_partitions = FakeClient.list_partitions
+
+    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
+        listed.append(table.ref)
+        return list_partitions(self, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    check_outside(client, client.get_table(ref), places.values())
+    assert listed == [TableRef.parse(T)]
+
+
+def test_a_write_after_an_exchange_of_names_renews_the_note(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    for name in (T, "default.b"):
+        lake.table(name).append(rows(1, p=1))
+    one, other = TableRef.parse(T), TableRef.parse("default.b")
+    tables = warehouse.server.tables
+    tables[one], tables[other] = (
+        replace(tables[other], ref=one),
+        replace(tables[one], ref=other),
+    )
+    lake.table(T).append(rows(2, p=1))
+    listed: list[TableRef] = []
+    list_partitions = FakeClient.list_partitions
+
+    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
+        listed.append(table.ref)
+        return list_partitions(self, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    lake.table(T).append(rows(3, p=1))
+    assert other not in listed
 
 
 def test_a_stream_ends_when_another_metastore_takes_the_directory(
