@@ -71,8 +71,12 @@ class _Ground:
 
 @dataclass(slots=True, kw_only=True)
 class Neighbours:
-    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once."""
+    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once.
 
+    `noted` are the owners by the notes that `check_outside` has read.
+    """
+
+    noted: dict[str, Owner | None] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
     _tables: tuple[tuple[TableInfo, _Place], ...] | None = field(default=None, repr=False)
     _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
@@ -253,15 +257,12 @@ def check_outside(
     looked up, because the table's own note covers them.
     """
     neighbours = neighbours or Neighbours()
-    within = f"{table.location.rstrip('/')}/"
-    outside = [
-        place
-        for place in locations
-        if not f"{place.rstrip('/')}/".startswith(within) and is_publishable(place)
-    ]
+    outside = [place for place in outside_of(table, locations) if is_publishable(place)]
     around = {location: _around(table, location) for location in outside}
     places = sorted({place for each in around.values() for place in each})
-    owners = dict(zip(places, each_in_threads(partial(_noted_outside, table), places), strict=True))
+    owners = neighbours.noted
+    new = [place for place in places if place not in owners]
+    owners.update(zip(new, each_in_threads(partial(_noted_outside, table), new), strict=True))
     for location, place in ((one, place) for one in outside for place in around[one]):
         noted, uri = owners[place], owner_uri(place)
         why = noted and _why_other(client, table, noted, location, neighbours)
@@ -272,6 +273,12 @@ def check_outside(
                 why=f"{uri} says that it {why}",
                 remedy=f"If the other table is gone for good, remove {uri}",
             )
+
+
+def outside_of(table: TableInfo, locations: Iterable[str]) -> list[str]:
+    """Return the locations that are not in the table's directory, by whatever name."""
+    own = identities(table.location)[0]
+    return [location for location in locations if own not in identities(location)]
 
 
 def check_all(
@@ -361,10 +368,8 @@ def check_known_writes(
 ) -> None:
     """Raise OtherOwnerError if another metastore has allocated an ID in a table's directory names.
 
-    IDs that are later than those of `write_ids` and `txns` are looked up. So is the owner of a
-    partition outside the table's directory (`check_outside`).
+    IDs that are later than those of `write_ids` and `txns` are looked up.
     """
-    check_outside(client, table, [listing.location])
     directories = {directory.partition("/")[0] for directory in listing.directories}
     names = [name for name in map(parse_directory_name, sorted(directories)) if name is not None]
     late = [name for name in names if name.high > write_ids.high_watermark]

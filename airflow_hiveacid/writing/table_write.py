@@ -25,7 +25,7 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.maintenance.ownership import check_note, check_outside
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_note, check_outside
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -77,6 +77,7 @@ class TableWrite:
         self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
         self._owner: Owner | None = None
+        self._neighbours = Neighbours()
         self._entry: LedgerEntry | None = None
         self._earlier: tuple[LedgerEntry, ...] = ()
 
@@ -254,7 +255,7 @@ class TableWrite:
 
     def check_locations(self, locations: Collection[str]) -> None:
         """Check that files can be published to these locations, the table's own; store them."""
-        check_outside(self._client, self.table, locations)
+        check_outside(self._client, self.table, locations, self._neighbours)
         for location in locations:
             check_publishable(self.table.ref, location)
             if Staging.of(self.table, location, "any").home is None:

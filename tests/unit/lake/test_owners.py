@@ -23,6 +23,7 @@ from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
 from airflow_hiveacid.maintenance.ownership import check_outside, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import COLUMNS
 from tests.unit.arrow.test_load import put
@@ -31,6 +32,7 @@ from tests.unit.lake.lakes import T, Warehouse, ids, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from airflow_hiveacid.format.records.maintenance import Owner
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.lake.connection import Lake
 
@@ -214,6 +216,52 @@ def test_the_partitions_of_a_noted_table_are_listed_once(
     monkeypatch.setattr(FakeClient, "list_partitions", counted)
     check_outside(client, client.get_table(ref), places.values())
     assert listed == [TableRef.parse(T)]
+
+
+@pytest.mark.parametrize("spelling", ["file://{}/s", "file:{}/alias", "{}/s"])
+def test_a_partition_in_its_table_by_another_name_needs_no_note(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    (warehouse.root / "s/p=1").mkdir()
+    (warehouse.root / "alias").symlink_to(warehouse.root / "s")
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    place = f"{spelling.format(warehouse.root)}/p=1"
+    client.add_partitions(client.get_table(ref), [P_1], locations={P_1: place})
+    reads = _noted_reads(monkeypatch)
+    lake.table(T).append(rows(1, p=1))
+    lake.table(T).clean()
+    assert set(reads) == {f"file:{warehouse.root}/s"}
+
+
+@pytest.mark.parametrize("work", ["clean", "compact"])
+def test_a_job_reads_each_note_once(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    names = [PartitionName(("p",), (str(number),)) for number in range(1, 6)]
+    places = {name: f"file:{warehouse.root}/out/{name}" for name in names}
+    client.add_partitions(client.get_table(ref), names, locations=places)
+    for number in range(1, 6):
+        lake.table(T).append(rows(number, p=number))
+    reads = _noted_reads(monkeypatch)
+    OUTSIDE[work](lake, T)
+    assert f"file:{warehouse.root}/out" in reads
+    outside = [place for place in reads if "/out" in place]
+    assert len(outside) == len(set(outside))
+
+
+def _noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list to which each read of a note adds the location."""
+    reads: list[str] = []
+
+    def counted(location: str) -> Owner | None:
+        reads.append(location)
+        return noted_owner(location)
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", counted)
+    return reads
 
 
 def test_a_write_after_an_exchange_of_names_renews_the_note(
