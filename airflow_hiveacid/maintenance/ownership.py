@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, takewhile
-from pathlib import PurePosixPath
+from itertools import chain
 from threading import Lock
 from typing import Final
 
@@ -37,7 +36,12 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.metastore.listed_tables import every_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.locations import Identity, identities, locate, open_location
+from airflow_hiveacid.storage.stores.locations import (
+    Identity,
+    directories_around,
+    identities,
+    open_location,
+)
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.staging import is_publishable
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -253,12 +257,12 @@ def check_outside(
 ) -> None:
     """Raise OtherOwnerError if a partition outside the table's directory is in another table's.
 
-    The note is at the partition's location or above it. Locations in the table's directory are not
-    looked up, because the table's own note covers them.
+    The note is at the partition's location or anywhere above it. Locations in the table's directory
+    are not looked up, because the table's own note covers them.
     """
     neighbours = neighbours or Neighbours()
     outside = [place for place in outside_of(table, locations) if is_publishable(place)]
-    around = {location: _around(table, location) for location in outside}
+    around = {location: directories_around(location) for location in outside}
     places = sorted({place for each in around.values() for place in each})
     owners = neighbours.noted
     new = [place for place in places if place not in owners]
@@ -309,14 +313,6 @@ def check_definition(
         raise
     except errors.HiveAcidError as error:
         log.warning("cannot check whose directory it is table=%s: %s", ref, error)
-
-
-def _around(table: TableInfo, location: str) -> list[str]:
-    """Return a partition's location and those above it where its table may be."""
-    names = PurePosixPath(locate(location)[1])
-    named = sum(1 for _ in takewhile(lambda name: "=" in name, reversed(names.parts)))
-    levels = min(max(len(table.partition_columns), named), len(names.parents) - 1)
-    return [location.rstrip("/").rsplit("/", level)[0] for level in range(levels + 1)]
 
 
 def _noted_outside(table: TableInfo, location: str) -> Owner | None:

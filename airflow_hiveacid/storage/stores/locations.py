@@ -204,6 +204,15 @@ def identities(location: str) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys(map(_on_disk, places)))
 
 
+def directories_around(location: str) -> list[str]:
+    """Return a location and all directories above it; of a local link, also those of its target."""
+    scheme, authority, path = _split(location)
+    if scheme != "file":
+        return [f"{scheme}://{authority}{place}" for place in (path, *PurePosixPath(path).parents)]
+    paths = dict.fromkeys((path, *_above(path), _resolved(path), *_above(_resolved(path))))
+    return [f"{scheme}:{place}" for place in paths]
+
+
 def _above(path: str) -> list[str]:
     return [str(place) for place in PurePosixPath(path).parents if str(place) not in ("/", ".")]
 

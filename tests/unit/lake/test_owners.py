@@ -158,6 +158,25 @@ def test_a_partition_in_the_directory_of_another_table_is_not_changed(
     OUTSIDE[work](lake, T)
 
 
+@pytest.mark.parametrize("spelling", ["file:{}/s/2024/01", "file:{}/link"])
+def test_a_note_is_found_at_any_distance_above_a_partition(
+    warehouse: Warehouse, lake: Lake, spelling: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    (warehouse.root / "s/2024/01").mkdir(parents=True)
+    (warehouse.root / "link").symlink_to(warehouse.root / "s/2024/01")
+    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/s/2024/01"
+    for name, location in ((T, place), ("default.b", spelling.format(warehouse.root))):
+        ref = TableRef.parse(name)
+        client.add_partitions(client.get_table(ref), [P_1], locations={P_1: location})
+    lake.table(T).append(rows(1, p=1))
+    lake.table("default.b").append(rows(1, p=2))  # so that the write IDs differ
+    with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
+        lake.table("default.b").append(rows(9, p=1))
+    assert ids(lake.table(T)) == [1]
+
+
 def test_a_partition_beside_those_of_another_table_is_its_own(
     warehouse: Warehouse, lake: Lake
 ) -> None:
