@@ -30,6 +30,7 @@ from airflow_hiveacid.maintenance.ownership import (
     check_aborted,
     check_known_writes,
     check_outside,
+    note_outside,
 )
 from airflow_hiveacid.maintenance.removal import (
     committed_entries,
@@ -440,6 +441,8 @@ class Cleaner:
     ) -> tuple[AcidState, Listing]:
         check_outside(self.client, self.table, [listing.location], self.neighbours)
         check_known_writes(self.client, self.table, listing, write_ids, txns)
+        if not self.spec.plan_only:
+            note_outside(self.client, self.table, [listing.location], self.neighbours)
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not (
             self.table.reads_originals and unfinished_conversion(self.table) is None

@@ -26,6 +26,7 @@ from airflow_hiveacid.maintenance.ownership import (
     check_known_writes,
     check_outside,
     check_owner,
+    note_outside,
 )
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue as queue
@@ -229,6 +230,8 @@ class CompactionFacts:
         listing = list_table(self.partition.location)
         check_outside(client, self.table, [listing.location], self.neighbours)
         check_known_writes(client, self.table, listing, write_ids, snapshot.txns)
+        if not self.spec.plan_only:
+            note_outside(client, self.table, [listing.location], self.neighbours)
         return resolve(listing, write_ids, snapshot.txns, self.table.kind)
 
     def decide(

@@ -11,9 +11,9 @@ the directory, a part of it, or all around it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from threading import Lock
@@ -260,14 +260,42 @@ def check_outside(
     The note is at the partition's location or anywhere above it. Locations in the table's directory
     are not looked up, because the table's own note covers them.
     """
-    neighbours = neighbours or Neighbours()
     outside = [place for place in outside_of(table, locations) if is_publishable(place)]
     around = {location: directories_around(location) for location in outside}
-    places = sorted({place for each in around.values() for place in each})
+    _check_around(client, table, around, neighbours or Neighbours())
+
+
+def check_new(
+    client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
+) -> None:
+    """Raise OtherOwnerError if another table has noted the location of a partition to be added."""
+    around = {location: directories_around(location)[:1] for location in locations}
+    _check_around(client, table, around, neighbours)
+
+
+def note_outside(
+    client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
+) -> None:
+    """Note a table at its partitions outside its directory, which `check_outside` has checked."""
+    mine = replace(_owner(client, table), is_checked=False)
+    for location in outside_of(table, locations):
+        place = directories_around(location)[0]
+        if neighbours.noted.get(place) != mine:
+            with suppress(errors.LocationPermissionError):  # as in `check_owner`
+                note_owner(location, mine)
+                neighbours.noted[place] = mine
+
+
+def _check_around(
+    client: MetastorePort,
+    table: TableInfo,
+    around: Mapping[str, Sequence[str]],
+    neighbours: Neighbours,
+) -> None:
     owners = neighbours.noted
-    new = [place for place in places if place not in owners]
+    new = sorted({place for each in around.values() for place in each if place not in owners})
     owners.update(zip(new, each_in_threads(partial(_noted_outside, table), new), strict=True))
-    for location, place in ((one, place) for one in outside for place in around[one]):
+    for location, place in ((one, place) for one, places in around.items() for place in places):
         noted, uri = owners[place], owner_uri(place)
         why = noted and _why_other(client, table, noted, location, neighbours)
         if why:

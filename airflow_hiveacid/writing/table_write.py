@@ -25,7 +25,13 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_note, check_outside
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_new,
+    check_note,
+    check_outside,
+    note_outside,
+)
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -296,6 +302,8 @@ class TableWrite:
             names = self._partitions
             known = [self._existing[name] for name in names if name in self._existing]
             new = tuple(name for name in names if name not in self._existing)
+            homes = {d.partition: d.staging.location for d in self._directories}
+            check_new(self._client, self.table, [homes[name] for name in new], self._neighbours)
             added = self._client.add_partitions(self.table, new) if new else ()
             self._check_locations([*known, *added])
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
@@ -376,6 +384,8 @@ class TableWrite:
                 table_id=self.table.table_id,
             )
             note_owner(self.table.location, owner)
+        written = {d.staging.location for d in self._directories}
+        note_outside(self._client, self.table, written, self._neighbours)
 
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]

@@ -177,6 +177,68 @@ def test_a_note_is_found_at_any_distance_above_a_partition(
     assert ids(lake.table(T)) == [1]
 
 
+@pytest.mark.parametrize(("kind", "work"), [one for one in KINDS if one[1] != "restore"])
+def test_a_partition_outside_both_tables_belongs_to_the_first(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
+) -> None:
+    client = FakeClient(warehouse.server)
+    for name in (T, "default.b"):
+        _partitioned(warehouse, name, kind)
+        place = f"file:{warehouse.root}/ext"
+        table = client.get_table(TableRef.parse(name))
+        client.add_partitions(table, [P_1], locations={P_1: place})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+        lake.table("default.b").append(rows(number, p=2))
+    before = stored(warehouse.root / "ext")
+    one_of_two = PartitionsFailedError if work in ("compact", "clean") else OtherOwnerError
+    with pytest.raises(one_of_two, match=f"belongs to table {T}"):
+        OUTSIDE[work](lake, "default.b")
+    assert stored(warehouse.root / "ext") == before
+    OUTSIDE[work](lake, T)
+
+
+@pytest.mark.parametrize("work", ["compact", "clean"])
+def test_maintenance_notes_its_table_at_a_partition_outside(
+    warehouse: Warehouse, lake: Lake, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, place = FakeClient(warehouse.server), warehouse.root / "ext"
+    table = client.get_table(TableRef.parse(T))
+    client.add_partitions(table, [P_1], locations={P_1: f"file:{place}"})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    note = place / "_hiveacid/_owner.json"
+    note.unlink()
+    OUTSIDE[work](lake, T)
+    assert note.exists()
+    assert ids(lake.table(T)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [FULL, ONLY])
+def test_a_table_adds_no_partition_where_another_has_one(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind
+) -> None:
+    _partitioned(warehouse, T, kind)
+    _partitioned(warehouse, "default.b", kind)
+    lake.table(T).append(rows(1, p=2))
+    client = FakeClient(warehouse.server)
+    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
+    client.add_partitions(b, [P_1], locations={P_1: place})
+    (warehouse.root / "s/p=1").mkdir()
+    lake.table("default.b").append(rows(9, p=1))
+    for write in ("append", "overwrite"):
+        with pytest.raises(OtherOwnerError, match=r"belongs to table default\.b"):
+            OUTSIDE[write](lake, T)
+    assert client.partition_names(client.get_table(TableRef.parse(T))) == (
+        PartitionName(("p",), ("2",)),
+    )
+    lake.table("default.b").append(rows(10, p=1))
+    assert ids(lake.table("default.b")) == [9, 10]
+    client.drop_table(b.ref, delete_data=False)
+    lake.table(T).append(rows(3, p=3))
+
+
 def test_a_partition_beside_those_of_another_table_is_its_own(
     warehouse: Warehouse, lake: Lake
 ) -> None:
