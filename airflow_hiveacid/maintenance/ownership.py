@@ -210,6 +210,11 @@ _RESTORED: Final = (
     " move the named directory away"
 )
 
+_DEFINITION_ONLY: Final = (
+    "To remove only this table's definition and keep all files, call the hook's"
+    " `metastore().drop_table(ref, delete_data=False)`"
+)
+
 
 def check_owner(
     client: MetastorePort, table: TableInfo, neighbours: Neighbours, *, plan_only: bool = False
@@ -337,8 +342,12 @@ def check_definition(
     dropped = client.get_partitions(table, partitions) if partitions else None
     try:
         check_all(client, table, dropped)
-    except (errors.OtherOwnerError, errors.CorruptFileError):
+    except errors.CorruptFileError:
         raise
+    except errors.OtherOwnerError as error:
+        raise errors.OtherOwnerError(
+            table=ref, location=error.location, why=error.why, remedy=_DEFINITION_ONLY
+        ) from error
     except errors.HiveAcidError as error:
         log.warning("cannot check whose directory it is table=%s: %s", ref, error)
 

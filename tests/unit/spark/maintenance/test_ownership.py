@@ -329,10 +329,14 @@ def test_a_clone_drops_and_renames_nothing_of_the_original(
     take_ownership(client, prod)
     clone = clone_of(client, prod, new_id=True)
     clone.add_partitions(prod, [P_1])
-    with pytest.raises(OtherOwnerError):
+    there = list(root.rglob("*"))
+    with pytest.raises(OtherOwnerError, match="delete_data=False") as caught:
         define(clone, CHANGES[change])
+    assert "airflow_hiveacid own" not in str(caught.value)  # which would give the files away
     assert clone.get_table(PROD) == prod
     assert clone.partition_names(prod) == (P_1,)
+    clone.drop_table(PROD, delete_data=False)
+    assert list(root.rglob("*")) == there
     assert define(client, CHANGES[change])
 
 
