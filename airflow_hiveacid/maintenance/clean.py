@@ -25,7 +25,13 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_aborted, check_known_writes
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_aborted,
+    check_known_writes,
+    check_outside,
+    note_outside,
+)
 from airflow_hiveacid.maintenance.removal import (
     committed_entries,
     is_directory_name,
@@ -433,7 +439,10 @@ class Cleaner:
     def _resolved(
         self, listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList
     ) -> tuple[AcidState, Listing]:
+        check_outside(self.client, self.table, [listing.location], self.neighbours)
         check_known_writes(self.client, self.table, listing, write_ids, txns)
+        if not self.spec.plan_only:
+            note_outside(self.client, self.table, [listing.location], self.neighbours)
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not (
             self.table.reads_originals and unfinished_conversion(self.table) is None

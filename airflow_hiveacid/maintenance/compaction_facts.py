@@ -21,7 +21,13 @@ from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_known_writes, check_owner
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_known_writes,
+    check_outside,
+    check_owner,
+    note_outside,
+)
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue as queue
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
@@ -114,7 +120,7 @@ class CompactionFacts:
     `known` is a snapshot from the beginning of the run, restricted to the write IDs that a
     compactor may process. It shows which partitions need no compaction; each compaction plans again
     under its own snapshot. `request` is another client's pending request, which our compaction also
-    fulfils.
+    fulfils. `neighbours` are those of the job.
     """
 
     table: TableInfo
@@ -122,6 +128,7 @@ class CompactionFacts:
     spec: CompactSpec
     known: Snapshot
     request: queue.CompactionEntry | None = None
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     @property
     def name(self) -> PartitionName:
@@ -221,7 +228,10 @@ class CompactionFacts:
         """Return the state of the partition that a compactor with this snapshot sees."""
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
         listing = list_table(self.partition.location)
+        check_outside(client, self.table, [listing.location], self.neighbours)
         check_known_writes(client, self.table, listing, write_ids, snapshot.txns)
+        if not self.spec.plan_only:
+            note_outside(client, self.table, [listing.location], self.neighbours)
         return resolve(listing, write_ids, snapshot.txns, self.table.kind)
 
     def decide(
@@ -316,6 +326,7 @@ def read_facts(
             spec=spec,
             known=first_snapshot,
             request=requests.get(queue.in_queue(partition)),
+            neighbours=neighbours,
         )
         for partition in find(requests)
     ]

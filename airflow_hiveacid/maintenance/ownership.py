@@ -11,12 +11,11 @@ the directory, a part of it, or all around it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import takewhile
-from pathlib import PurePosixPath
+from itertools import chain
 from threading import Lock
 from typing import Final
 
@@ -37,23 +36,58 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.metastore.listed_tables import every_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
-from airflow_hiveacid.storage.stores.locations import Identity, identities, locate, open_location
+from airflow_hiveacid.storage.stores.locations import (
+    Identity,
+    directories_around,
+    identities,
+    open_location,
+)
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
+from airflow_hiveacid.storage.stores.staging import is_publishable
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """The places of a table: its location, those of its partitions, and all directories around."""
+
+    location: Identity
+    partitions: frozenset[Identity]
+    around: frozenset[Identity]
+
+    @classmethod
+    def of(cls, client: MetastorePort, table: TableInfo) -> _Ground:
+        """Read the places of a table's partitions."""
+        places = [identities(info.location) for info in client.list_partitions(table)]
+        return cls(
+            location=identities(table.location)[0],
+            partitions=frozenset(place[0] for place in places),
+            around=frozenset(chain.from_iterable(places)),
+        )
+
+    def has(self, place: _Place) -> bool:
+        """Return True if the table lies there, or a partition does, or in it, or around it."""
+        is_own = place[0] == self.location or place[0] in self.around
+        return is_own or not self.partitions.isdisjoint(place)
+
+
 @dataclass(slots=True, kw_only=True)
 class Neighbours:
-    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once."""
+    """The tables of a metastore, with their places. Mutable and thread-safe: it lists them once.
 
+    `noted` are the owners by the notes that `check_outside` has read.
+    """
+
+    noted: dict[str, Owner | None] = field(default_factory=dict, repr=False)
     _lock: Lock = field(default_factory=Lock, repr=False)
     _tables: tuple[tuple[TableInfo, _Place], ...] | None = field(default=None, repr=False)
     _partitions: dict[TableRef, tuple[tuple[str, _Place], ...]] = field(
         default_factory=dict, repr=False
     )
     _unread: list[str] = field(default_factory=list, repr=False)
+    _grounds: dict[TableRef, _Ground | None] = field(default_factory=dict, repr=False)
 
     def why_shared(
         self, client: MetastorePort, table: TableInfo, locations: Iterable[str]
@@ -110,6 +144,20 @@ class Neighbours:
                     return f"partition {name} of {neighbour.ref} has it"
         return None
 
+    def has(self, client: MetastorePort, ref: TableRef, place: _Place) -> bool:
+        """Return True if a table exists, and has this place or a partition there."""
+        with self._lock:
+            if ref not in self._grounds:
+                try:
+                    self._grounds[ref] = _Ground.of(client, client.get_table(ref))
+                except (
+                    errors.TableNotFoundError,
+                    errors.UnsupportedTableError,
+                ):  # a view may have the name by now
+                    self._grounds[ref] = None
+            ground = self._grounds[ref]
+        return ground is not None and ground.has(place)
+
     def why_unsure(self, client: MetastorePort, table: TableInfo) -> str | None:
         """Return which database or table may also contain a path, because its place is unknown."""
         self._others(client, table)
@@ -162,13 +210,18 @@ _RESTORED: Final = (
     " move the named directory away"
 )
 
+_DEFINITION_ONLY: Final = (
+    "To remove only this table's definition and keep all files, call the hook's"
+    " `metastore().drop_table(ref, delete_data=False)`"
+)
+
 
 def check_owner(
     client: MetastorePort, table: TableInfo, neighbours: Neighbours, *, plan_only: bool = False
 ) -> None:
     """Raise OtherOwnerError unless a table owns its directory; note it in a job that acts."""
     mine = _owner(client, table)
-    if check_note(client, table) == mine:
+    if check_note(client, table, neighbours) == mine:
         return
     locations = [partition.location for partition in client.list_partitions(table)]
     why = neighbours.why_shared(client, table, locations)
@@ -182,7 +235,9 @@ def check_owner(
             log.debug("cannot note the owner of table=%s: %s", table.ref, error)
 
 
-def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
+def check_note(
+    client: MetastorePort, table: TableInfo, neighbours: Neighbours | None = None
+) -> Owner | None:
     """Return the noted owner; raise OtherOwnerError if it is another one that is still there.
 
     Its readers would show this table's writes as soon as its own writes with the same IDs commit.
@@ -190,7 +245,7 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     """
     own = f"write the note again with `python -m airflow_hiveacid own {table.ref}`"
     noted = _noted(table, table.location, own)
-    why = noted and _why_other(client, table, noted, table.location)
+    why = noted and _why_other(client, table, noted, table.location, neighbours or Neighbours())
     if why:
         uri = owner_uri(table.location)
         raise errors.OtherOwnerError(
@@ -199,20 +254,55 @@ def check_note(client: MetastorePort, table: TableInfo) -> Owner | None:
     return noted
 
 
-def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[str]) -> None:
+def check_outside(
+    client: MetastorePort,
+    table: TableInfo,
+    locations: Iterable[str],
+    neighbours: Neighbours | None = None,
+) -> None:
     """Raise OtherOwnerError if a partition outside the table's directory is in another table's.
 
-    The note is at the partition's location or above it. Locations in the table's directory are not
-    looked up, because the table's own note covers them.
+    The note is at the partition's location or anywhere above it. Locations in the table's directory
+    are not looked up, because the table's own note covers them.
     """
-    within = f"{table.location.rstrip('/')}/"
-    outside = [place for place in locations if not f"{place.rstrip('/')}/".startswith(within)]
-    around = {location: _around(table, location) for location in outside}
-    places = sorted({place for each in around.values() for place in each})
-    owners = dict(zip(places, each_in_threads(partial(_noted_outside, table), places), strict=True))
-    for location, place in ((one, place) for one in outside for place in around[one]):
+    outside = [place for place in outside_of(table, locations) if is_publishable(place)]
+    around = {location: directories_around(location) for location in outside}
+    _check_around(client, table, around, neighbours or Neighbours())
+
+
+def check_new(
+    client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
+) -> None:
+    """Raise OtherOwnerError if another table has noted the location of a partition to be added."""
+    around = {location: directories_around(location)[:1] for location in locations}
+    _check_around(client, table, around, neighbours)
+
+
+def note_outside(
+    client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
+) -> None:
+    """Note a table at its partitions outside its directory, which `check_outside` has checked."""
+    mine = replace(_owner(client, table), is_checked=False)
+    for location in outside_of(table, locations):
+        place = directories_around(location)[0]
+        if neighbours.noted.get(place) != mine:
+            with suppress(errors.LocationPermissionError):  # as in `check_owner`
+                note_owner(location, mine)
+                neighbours.noted[place] = mine
+
+
+def _check_around(
+    client: MetastorePort,
+    table: TableInfo,
+    around: Mapping[str, Sequence[str]],
+    neighbours: Neighbours,
+) -> None:
+    owners = neighbours.noted
+    new = sorted({place for each in around.values() for place in each if place not in owners})
+    owners.update(zip(new, each_in_threads(partial(_noted_outside, table), new), strict=True))
+    for location, place in ((one, place) for one, places in around.items() for place in places):
         noted, uri = owners[place], owner_uri(place)
-        why = noted and _why_other(client, table, noted, location)
+        why = noted and _why_other(client, table, noted, location, neighbours)
         if why:
             raise errors.OtherOwnerError(
                 table=table.ref,
@@ -220,6 +310,12 @@ def check_outside(client: MetastorePort, table: TableInfo, locations: Iterable[s
                 why=f"{uri} says that it {why}",
                 remedy=f"If the other table is gone for good, remove {uri}",
             )
+
+
+def outside_of(table: TableInfo, locations: Iterable[str]) -> list[str]:
+    """Return the locations that are not in the table's directory, by whatever name."""
+    own = identities(table.location)[0]
+    return [location for location in locations if own not in identities(location)]
 
 
 def check_all(
@@ -246,18 +342,14 @@ def check_definition(
     dropped = client.get_partitions(table, partitions) if partitions else None
     try:
         check_all(client, table, dropped)
-    except (errors.OtherOwnerError, errors.CorruptFileError):
+    except errors.CorruptFileError:
         raise
+    except errors.OtherOwnerError as error:
+        raise errors.OtherOwnerError(
+            table=ref, location=error.location, why=error.why, remedy=_DEFINITION_ONLY
+        ) from error
     except errors.HiveAcidError as error:
         log.warning("cannot check whose directory it is table=%s: %s", ref, error)
-
-
-def _around(table: TableInfo, location: str) -> list[str]:
-    """Return a partition's location and those above it where its table may be."""
-    names = PurePosixPath(locate(location)[1])
-    named = sum(1 for _ in takewhile(lambda name: "=" in name, reversed(names.parts)))
-    levels = min(max(len(table.partition_columns), named), len(names.parents) - 1)
-    return [location.rstrip("/").rsplit("/", level)[0] for level in range(levels + 1)]
 
 
 def _noted_outside(table: TableInfo, location: str) -> Owner | None:
@@ -267,6 +359,8 @@ def _noted_outside(table: TableInfo, location: str) -> Owner | None:
 
 
 def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
+    if not is_publishable(location):  # a client of such a store may wait, or end the process
+        return None
     try:
         return noted_owner(location)
     except errors.CorruptFileError as error:
@@ -277,22 +371,38 @@ def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
         ) from error
 
 
-def _why_other(client: MetastorePort, table: TableInfo, noted: Owner, location: str) -> str | None:
+def _why_other(
+    client: MetastorePort, table: TableInfo, noted: Owner, location: str, neighbours: Neighbours
+) -> str | None:
     """Return to whom a location belongs by a note, or None if no other owner still has it."""
     if noted.metastore != client.metastore_id:
         return f"belongs to {noted}, and this is the metastore {client.metastore_id}"
-    if noted.table != table.ref and _has(client, noted, location):
+    if noted.table != table.ref and neighbours.has(client, noted.table, identities(location)):
         return f"belongs to table {noted.table}"
     return None
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
-    """Note that a table owns its directory, whatever the note says; return the earlier owner."""
+    """Note that a table owns its directory, whatever the note says; return the earlier owner.
+
+    Around its partitions outside the directory, the notes of the same table in another metastore
+    are replaced, too.
+    """
     try:
         earlier_owner = noted_owner(table.location)
     except errors.CorruptFileError:
         earlier_owner = None
-    note_owner(table.location, _owner(client, table))
+    mine = _owner(client, table)
+    note_owner(table.location, mine)
+    locations = [info.location for info in client.list_partitions(table)]
+    outside = filter(is_publishable, outside_of(table, locations))
+    places = sorted({place for one in outside for place in directories_around(one)})
+    owners = each_in_threads(partial(_noted_outside, table), places)
+    for place, noted in zip(places, owners, strict=True):
+        former = noted and replace(noted, metastore=mine.metastore, is_checked=True)
+        if noted and former == mine and noted.metastore != mine.metastore:
+            log.warning("table=%s owns %s now; the owner was %s", table.ref, place, noted)
+            note_owner(place, replace(mine, is_checked=noted.is_checked))
     return earlier_owner
 
 
@@ -305,10 +415,8 @@ def check_known_writes(
 ) -> None:
     """Raise OtherOwnerError if another metastore has allocated an ID in a table's directory names.
 
-    IDs that are later than those of `write_ids` and `txns` are looked up. So is the owner of a
-    partition outside the table's directory (`check_outside`).
+    IDs that are later than those of `write_ids` and `txns` are looked up.
     """
-    check_outside(client, table, [listing.location])
     directories = {directory.partition("/")[0] for directory in listing.directories}
     names = [name for name in map(parse_directory_name, sorted(directories)) if name is not None]
     late = [name for name in names if name.high > write_ids.high_watermark]
@@ -354,18 +462,3 @@ def _owner(client: MetastorePort, table: TableInfo) -> Owner:
     return Owner(
         metastore=client.metastore_id, table=table.ref, table_id=table.table_id, is_checked=True
     )
-
-
-def _has(client: MetastorePort, owner: Owner, location: str) -> bool:
-    """Return True if the table exists, and has this location or a partition there."""
-    try:
-        table = client.get_table(owner.table)
-        place = identities(location)
-        return identities(table.location)[0] == place[0] or any(
-            _overlap(identities(info.location), place) for info in client.list_partitions(table)
-        )
-    except (
-        errors.TableNotFoundError,
-        errors.UnsupportedTableError,
-    ):  # a view may have the name by now
-        return False

@@ -25,7 +25,13 @@ from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.maintenance.ownership import check_note, check_outside
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_new,
+    check_note,
+    check_outside,
+    note_outside,
+)
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -76,6 +82,8 @@ class TableWrite:
         self._homes = {access.table.location}
         self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
+        self._owner: Owner | None = None
+        self._neighbours = Neighbours()
         self._entry: LedgerEntry | None = None
         self._earlier: tuple[LedgerEntry, ...] = ()
 
@@ -113,7 +121,7 @@ class TableWrite:
 
     def check_owner(self) -> None:
         """Check that the table's directory has no note of another owner."""
-        check_note(self._client, self.table)
+        self._owner = check_note(self._client, self.table)
 
     # ---- earlier runs ----------------------------------------------------------------------------
 
@@ -253,7 +261,7 @@ class TableWrite:
 
     def check_locations(self, locations: Collection[str]) -> None:
         """Check that files can be published to these locations, the table's own; store them."""
-        check_outside(self._client, self.table, locations)
+        check_outside(self._client, self.table, locations, self._neighbours)
         for location in locations:
             check_publishable(self.table.ref, location)
             if Staging.of(self.table, location, "any").home is None:
@@ -294,6 +302,8 @@ class TableWrite:
             names = self._partitions
             known = [self._existing[name] for name in names if name in self._existing]
             new = tuple(name for name in names if name not in self._existing)
+            homes = {d.partition: d.staging.location for d in self._directories}
+            check_new(self._client, self.table, [homes[name] for name in new], self._neighbours)
             added = self._client.add_partitions(self.table, new) if new else ()
             self._check_locations([*known, *added])
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}
@@ -366,13 +376,16 @@ class TableWrite:
             older = [e for e in self._earlier if e.generation < number and e.txn_id not in running]
             self._ledger.supersede(older, files)
         VersionNotes.of(self.table).bundle_commits(files)
-        if not any(file.name == OWNER_FILE for file in files):
+        is_former = self._owner is not None and self._owner.table != self.table.ref
+        if is_former or not any(file.name == OWNER_FILE for file in files):
             owner = Owner(
                 metastore=self._client.metastore_id,
                 table=self.table.ref,
                 table_id=self.table.table_id,
             )
             note_owner(self.table.location, owner)
+        written = {d.staging.location for d in self._directories}
+        note_outside(self._client, self.table, written, self._neighbours)
 
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]

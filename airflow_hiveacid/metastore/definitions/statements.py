@@ -59,8 +59,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
     `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
-    Under its lock, a drop or rename first calls `check_owner`, with the partitions to drop if it
-    drops not the whole table; an error of it ends the statement.
+    Before its lock, because a store may answer late, a drop or rename calls `check_owner`, with the
+    partitions to drop if it drops not the whole table; an error of it ends the statement. If the
+    table or the partitions are others under the lock, it is called again.
 
     Raises InputError if the current state does not allow the change; then nothing was changed.
     After a MetastoreUnavailableError, the change may have been made.
@@ -74,15 +75,19 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
     if ref is None:
         _do(work, on_begin)
         return DefinitionOutcome(has_changed=True, partitions=work.partitions)
+    moves_files = isinstance(statement, _MOVES_FILES)
+    if moves_files:
+        check_owner(client, ref, work.partitions)
     components = components_to_define(
         ref, work.locked_partitions, work.lock_type, client.generation
     )
     with locked(client, components, terms) as txn_id:
         # A different client may have held the lock before, and changed the definition.
-        work = _work(client, statement, before)
+        checked, work = work, _work(client, statement, before)
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)
-        if isinstance(statement, _MOVES_FILES):
+        is_other = (work.before, work.partitions) != (checked.before, checked.partitions)
+        if moves_files and is_other:
             check_owner(client, ref, work.partitions)
         is_drop = isinstance(statement, statements.DropPartitions)
         with around_drop(client, ref, work.partitions) if is_drop else nullcontext():

@@ -190,17 +190,27 @@ def identities(location: str) -> tuple[Identity, ...]:
     directories on different clusters with equal paths count as one. Mounts of viewfs are unknown.
     """
     try:
-        store, path = locate(location)
-    except ConfigurationError:  # a store without a client, or a table without files
+        scheme, authority, path = _split(location)
+    except ConfigurationError:  # a table without files
         return (("other", location.rstrip("/")),)
+    if scheme != "file":
+        place = path if scheme in HADOOP_SCHEMES else f"{authority}{path}"
+        kind = next((min(g) for g in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in g), scheme)
+        place = posixpath.normpath(place)
+        return tuple((kind, each) for each in (place, *_above(place)))
     path = posixpath.normpath(path)
-    scheme = scheme_of(location)
-    kind = next((min(group) for group in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in group), store)
-    if store != LOCAL_STORE:
-        return tuple((kind, place) for place in (path, *_above(path)))
     # A link may lead into a directory that is not above the link itself.
     places = (path, *_above(path), *_above(_resolved(path)))
     return tuple(dict.fromkeys(map(_on_disk, places)))
+
+
+def directories_around(location: str) -> list[str]:
+    """Return a location and all directories above it; of a local link, also those of its target."""
+    scheme, authority, path = _split(location)
+    if scheme != "file":
+        return [f"{scheme}://{authority}{place}" for place in (path, *PurePosixPath(path).parents)]
+    paths = dict.fromkeys((path, *_above(path), _resolved(path), *_above(_resolved(path))))
+    return [f"{scheme}:{place}" for place in paths]
 
 
 def _above(path: str) -> list[str]:

@@ -227,6 +227,14 @@ class Staging:
         filesystem.delete_directory(*open_location(self.top))
 
 
+def is_publishable(location: str) -> bool:
+    """Return False if `check_publishable` refuses a location, so that no job has written there."""
+    scheme = scheme_of(location)
+    if traits.might_rename_directories(scheme):
+        return scheme in hadoop_settings.untested_stores(hadoop_settings.given_settings())
+    return traits.renames_directories(scheme) or traits.publishes_files(scheme)
+
+
 def check_publishable(table: object, location: str) -> None:
     """Check that directories at a location can be published without exposing half a directory.
 
@@ -244,7 +252,7 @@ def check_publishable(table: object, location: str) -> None:
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
             f" change, and no setting allows such changes. {alternatives}",
         )
-    if scheme not in hadoop_settings.untested_stores(hadoop_settings.given_settings()):
+    if not is_publishable(location):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}readers could see half a change. {alternatives}. To try changes on a"

@@ -11,19 +11,28 @@ import pytest
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.errors import OtherOwnerError, PartitionsFailedError
 from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import (
+    Column,
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TableRef,
+    TransactionalKind,
+)
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
-from airflow_hiveacid.maintenance.ownership import take_ownership
+from airflow_hiveacid.maintenance.ownership import Neighbours, check_outside, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import COLUMNS
 from tests.unit.arrow.test_load import put
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from airflow_hiveacid.format.records.maintenance import Owner
     from airflow_hiveacid.jobs.specs.job import Job
     from airflow_hiveacid.lake.connection import Lake
 
@@ -145,8 +154,90 @@ def test_a_partition_in_the_directory_of_another_table_is_not_changed(
     with pytest.raises(one_of_two, match=f"belongs to table {T}") as caught:
         OUTSIDE[work](lake, "default.b")
     assert "remove file:" in str(caught.value)
+    take_ownership(client, b)
     assert stored(warehouse.root / "s") == before
     OUTSIDE[work](lake, T)
+
+
+@pytest.mark.parametrize("spelling", ["file:{}/s/2024/01", "file:{}/link"])
+def test_a_note_is_found_at_any_distance_above_a_partition(
+    warehouse: Warehouse, lake: Lake, spelling: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    (warehouse.root / "s/2024/01").mkdir(parents=True)
+    (warehouse.root / "link").symlink_to(warehouse.root / "s/2024/01")
+    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/s/2024/01"
+    for name, location in ((T, place), ("default.b", spelling.format(warehouse.root))):
+        ref = TableRef.parse(name)
+        client.add_partitions(client.get_table(ref), [P_1], locations={P_1: location})
+    lake.table(T).append(rows(1, p=1))
+    lake.table("default.b").append(rows(1, p=2))  # so that the write IDs differ
+    with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
+        lake.table("default.b").append(rows(9, p=1))
+    assert ids(lake.table(T)) == [1]
+
+
+@pytest.mark.parametrize(("kind", "work"), [one for one in KINDS if one[1] != "restore"])
+def test_a_partition_outside_both_tables_belongs_to_the_first(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
+) -> None:
+    client = FakeClient(warehouse.server)
+    for name in (T, "default.b"):
+        _partitioned(warehouse, name, kind)
+        place = f"file:{warehouse.root}/ext"
+        table = client.get_table(TableRef.parse(name))
+        client.add_partitions(table, [P_1], locations={P_1: place})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+        lake.table("default.b").append(rows(number, p=2))
+    before = stored(warehouse.root / "ext")
+    one_of_two = PartitionsFailedError if work in ("compact", "clean") else OtherOwnerError
+    with pytest.raises(one_of_two, match=f"belongs to table {T}"):
+        OUTSIDE[work](lake, "default.b")
+    assert stored(warehouse.root / "ext") == before
+    OUTSIDE[work](lake, T)
+
+
+@pytest.mark.parametrize("work", ["compact", "clean"])
+def test_maintenance_notes_its_table_at_a_partition_outside(
+    warehouse: Warehouse, lake: Lake, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, place = FakeClient(warehouse.server), warehouse.root / "ext"
+    table = client.get_table(TableRef.parse(T))
+    client.add_partitions(table, [P_1], locations={P_1: f"file:{place}"})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    note = place / "_hiveacid/_owner.json"
+    note.unlink()
+    OUTSIDE[work](lake, T)
+    assert note.exists()
+    assert ids(lake.table(T)) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", [FULL, ONLY])
+def test_a_table_adds_no_partition_where_another_has_one(
+    warehouse: Warehouse, lake: Lake, kind: TransactionalKind
+) -> None:
+    _partitioned(warehouse, T, kind)
+    _partitioned(warehouse, "default.b", kind)
+    lake.table(T).append(rows(1, p=2))
+    client = FakeClient(warehouse.server)
+    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
+    client.add_partitions(b, [P_1], locations={P_1: place})
+    (warehouse.root / "s/p=1").mkdir()
+    lake.table("default.b").append(rows(9, p=1))
+    for write in ("append", "overwrite"):
+        with pytest.raises(OtherOwnerError, match=r"belongs to table default\.b"):
+            OUTSIDE[write](lake, T)
+    assert client.partition_names(client.get_table(TableRef.parse(T))) == (
+        PartitionName(("p",), ("2",)),
+    )
+    lake.table("default.b").append(rows(10, p=1))
+    assert ids(lake.table("default.b")) == [9, 10]
+    client.drop_table(b.ref, delete_data=False)
+    lake.table(T).append(rows(3, p=3))
 
 
 def test_a_partition_beside_those_of_another_table_is_its_own(
@@ -177,13 +268,135 @@ def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
     warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
     warehouse.server.tables[ref] = replace(table, location=f"file:{warehouse.root}/moved")
     original, warehouse.server.metastore_id = warehouse.server.metastore_id, "clone"
-    take_ownership(client, client.get_table(ref))
     before = stored(warehouse.root / "s")
     with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
         OUTSIDE[work](lake, T)
     assert stored(warehouse.root / "s") == before
     (warehouse.root / "s/_hiveacid/_owner.json").unlink()
     if work != "restore":  # whose versions the moved notes do not tell
+        OUTSIDE[work](lake, T)
+
+
+def test_the_partitions_of_a_noted_table_are_listed_once(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    lake.table(T).append(rows(1, p=99))
+    client, ref = FakeClient(warehouse.server), TableRef.parse("default.b")
+    names = [PartitionName(("p",), (str(number),)) for number in range(20)]
+    places = {name: f"file:{warehouse.root}/s/{name}" for name in names}
+    client.add_partitions(client.get_table(ref), names, locations=places)
+    listed: list[TableRef] = []
+    list_partitions = FakeClient.list_partitions
+
+    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
+        listed.append(table.ref)
+        return list_partitions(self, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    check_outside(client, client.get_table(ref), places.values())
+    assert listed == [TableRef.parse(T)]
+
+
+@pytest.mark.parametrize("spelling", ["file://{}/s", "file:{}/alias", "{}/s"])
+def test_a_partition_in_its_table_by_another_name_needs_no_note(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    (warehouse.root / "s/p=1").mkdir()
+    (warehouse.root / "alias").symlink_to(warehouse.root / "s")
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    place = f"{spelling.format(warehouse.root)}/p=1"
+    client.add_partitions(client.get_table(ref), [P_1], locations={P_1: place})
+    reads = _noted_reads(monkeypatch)
+    lake.table(T).append(rows(1, p=1))
+    lake.table(T).clean()
+    assert set(reads) == {f"file:{warehouse.root}/s"}
+
+
+@pytest.mark.parametrize("work", ["clean", "compact"])
+def test_a_job_reads_each_note_once(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    names = [PartitionName(("p",), (str(number),)) for number in range(1, 6)]
+    places = {name: f"file:{warehouse.root}/out/{name}" for name in names}
+    client.add_partitions(client.get_table(ref), names, locations=places)
+    for number in range(1, 6):
+        lake.table(T).append(rows(number, p=number))
+    reads = _noted_reads(monkeypatch)
+    OUTSIDE[work](lake, T)
+    assert f"file:{warehouse.root}/out" in reads  # by several threads at once, perhaps
+    assert max(reads.count(place) for place in places.values()) == 1
+    reads.clear()
+    neighbours = Neighbours()
+    for place in places.values():
+        check_outside(client, client.get_table(ref), [place], neighbours)
+    assert len(reads) == len(set(reads)) > len(places)
+
+
+def _noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the list to which each read of a note adds the location."""
+    reads: list[str] = []
+
+    def counted(location: str) -> Owner | None:
+        reads.append(location)
+        return noted_owner(location)
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", counted)
+    return reads
+
+
+def test_a_write_after_an_exchange_of_names_renews_the_note(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    for name in (T, "default.b"):
+        lake.table(name).append(rows(1, p=1))
+    one, other = TableRef.parse(T), TableRef.parse("default.b")
+    tables = warehouse.server.tables
+    tables[one], tables[other] = (
+        replace(tables[other], ref=one),
+        replace(tables[one], ref=other),
+    )
+    lake.table(T).append(rows(2, p=1))
+    listed: list[TableRef] = []
+    list_partitions = FakeClient.list_partitions
+
+    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
+        listed.append(table.ref)
+        return list_partitions(self, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    lake.table(T).append(rows(3, p=1))
+    assert other not in listed
+
+
+@pytest.mark.parametrize("work", ["append", "delete", "compact", "clean"])
+@pytest.mark.parametrize("was_moved", [False, True])
+def test_a_restored_table_takes_its_partitions_outside_its_directory(
+    warehouse: Warehouse, lake: Lake, work: str, was_moved: bool
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    table = client.get_table(ref)
+    if not was_moved:
+        place = f"file:{warehouse.root}/ext"
+        client.add_partitions(table, [P_1], locations={P_1: place})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    if was_moved:
+        (warehouse.root / "moved").mkdir()
+        warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
+        warehouse.server.tables[ref] = replace(table, location=f"file:{warehouse.root}/moved")
+    original, warehouse.server.metastore_id = warehouse.server.metastore_id, "restored"
+    take_ownership(client, client.get_table(ref))
+    OUTSIDE[work](lake, T)
+    warehouse.server.metastore_id = original
+    with pytest.raises((OtherOwnerError, PartitionsFailedError), match="metastore restored"):
         OUTSIDE[work](lake, T)
 
 

@@ -51,6 +51,7 @@ from airflow_hiveacid.maintenance.ownership import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.statements import run_statement
+from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
@@ -328,10 +329,14 @@ def test_a_clone_drops_and_renames_nothing_of_the_original(
     take_ownership(client, prod)
     clone = clone_of(client, prod, new_id=True)
     clone.add_partitions(prod, [P_1])
-    with pytest.raises(OtherOwnerError):
+    there = list(root.rglob("*"))
+    with pytest.raises(OtherOwnerError, match="delete_data=False") as caught:
         define(clone, CHANGES[change])
+    assert "airflow_hiveacid own" not in str(caught.value)  # which would give the files away
     assert clone.get_table(PROD) == prod
     assert clone.partition_names(prod) == (P_1,)
+    clone.drop_table(PROD, delete_data=False)
+    assert list(root.rglob("*")) == there
     assert define(client, CHANGES[change])
 
 
@@ -360,6 +365,50 @@ def test_a_table_whose_files_cannot_be_read_is_dropped(
     monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
     assert define(client, CHANGES["drop"])
     assert prod.ref not in client.server.tables
+
+
+@pytest.mark.parametrize("store", ["gs://bucket", "abfss://c@account.dfs.core.windows.net"])
+@pytest.mark.parametrize("is_partition", [False, True])
+def test_a_table_is_dropped_without_a_look_at_a_store_that_no_job_changes(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch, store: str, is_partition: bool
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=is_partition)
+    if is_partition:
+        client.add_partitions(prod, [P_1], locations={P_1: f"{store}/w/p=1"})
+    else:
+        client.server.tables[PROD] = replace(prod, location=f"{store}/w")
+    opened: list[tuple[str, str]] = []
+
+    def open_store(scheme: str, authority: str) -> None:
+        opened.append((scheme, authority))
+        raise AssertionError
+
+    monkeypatch.setattr("airflow_hiveacid.storage.stores.locations._object_store", open_store)
+    assert define(client, CHANGES["drop"])
+    assert not opened
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_the_owner_is_looked_up_before_the_lock(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """A store that does not answer must not keep everyone from the table."""
+    prod = table(client, PROD, root, is_partitioned=True)
+    client.add_partitions(prod, [P_1])
+    lock = client.lock
+    calls: list[str] = []
+
+    def locked(request: LockRequest) -> LockResponse:
+        calls.append("lock")
+        return lock(request)
+
+    def owned(*_: object) -> None:
+        calls.append("owner")
+
+    monkeypatch.setattr(client, "lock", locked)
+    terms = job_terms(None, lock_timeout_s=1.0, clock=client.server.clock)
+    run_statement(client, CHANGES[change], terms, check_owner=owned)
+    assert calls == ["owner", "lock"]
 
 
 def test_a_clone_with_the_same_id_meets_writes_that_it_did_not_allocate(

@@ -44,6 +44,20 @@ def test_a_location_that_no_client_can_open_raises_a_configuration_error(locatio
         open_location(location)
 
 
+@pytest.mark.parametrize(
+    ("location", "around"),
+    [
+        ("hdfs://nn:8020//a/b/", ["hdfs://nn:8020/a/b", "hdfs://nn:8020/a", "hdfs://nn:8020/"]),
+        ("s3a://bucket/a", ["s3a://bucket/a", "s3a://bucket/"]),
+        ("/nowhere/a", ["file:/nowhere/a", "file:/nowhere"]),
+    ],
+)
+def test_the_directories_around_a_location_lead_to_the_root(
+    location: str, around: list[str]
+) -> None:
+    assert locations.directories_around(location) == around
+
+
 def test_a_missing_hadoop_client_raises_a_configuration_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
