@@ -383,26 +383,12 @@ def _why_other(
 
 
 def take_ownership(client: MetastorePort, table: TableInfo) -> Owner | None:
-    """Note that a table owns its directory, whatever the note says; return the earlier owner.
-
-    Around its partitions outside the directory, the notes of the same table in another metastore
-    are replaced, too.
-    """
+    """Note that a table owns its directory, whatever the note says; return the earlier owner."""
     try:
         earlier_owner = noted_owner(table.location)
     except errors.CorruptFileError:
         earlier_owner = None
-    mine = _owner(client, table)
-    note_owner(table.location, mine)
-    locations = [info.location for info in client.list_partitions(table)]
-    outside = filter(is_publishable, outside_of(table, locations))
-    places = sorted({place for one in outside for place in directories_around(one)})
-    owners = each_in_threads(partial(_noted_outside, table), places)
-    for place, noted in zip(places, owners, strict=True):
-        former = noted and replace(noted, metastore=mine.metastore, is_checked=True)
-        if noted and former == mine and noted.metastore != mine.metastore:
-            log.warning("table=%s owns %s now; the owner was %s", table.ref, place, noted)
-            note_owner(place, replace(mine, is_checked=noted.is_checked))
+    note_owner(table.location, _owner(client, table))
     return earlier_owner
 
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_outside, take_ownership
+from airflow_hiveacid.maintenance.ownership import check_outside, take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
@@ -154,7 +154,6 @@ def test_a_partition_in_the_directory_of_another_table_is_not_changed(
     with pytest.raises(one_of_two, match=f"belongs to table {T}") as caught:
         OUTSIDE[work](lake, "default.b")
     assert "remove file:" in str(caught.value)
-    take_ownership(client, b)
     assert stored(warehouse.root / "s") == before
     OUTSIDE[work](lake, T)
 
@@ -268,6 +267,7 @@ def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
     warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
     warehouse.server.tables[ref] = replace(table, location=f"file:{warehouse.root}/moved")
     original, warehouse.server.metastore_id = warehouse.server.metastore_id, "clone"
+    take_ownership(client, client.get_table(ref))
     before = stored(warehouse.root / "s")
     with pytest.raises(OtherOwnerError, match=f"of the metastore {original}"):
         OUTSIDE[work](lake, T)
@@ -328,13 +328,9 @@ def test_a_job_reads_each_note_once(
         lake.table(T).append(rows(number, p=number))
     reads = _noted_reads(monkeypatch)
     OUTSIDE[work](lake, T)
-    assert f"file:{warehouse.root}/out" in reads  # by several threads at once, perhaps
-    assert max(reads.count(place) for place in places.values()) == 1
-    reads.clear()
-    neighbours = Neighbours()
-    for place in places.values():
-        check_outside(client, client.get_table(ref), [place], neighbours)
-    assert len(reads) == len(set(reads)) > len(places)
+    assert f"file:{warehouse.root}/out" in reads
+    outside = [place for place in reads if "/out" in place]
+    assert len(outside) == len(set(outside))
 
 
 def _noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -373,31 +369,6 @@ def test_a_write_after_an_exchange_of_names_renews_the_note(
     monkeypatch.setattr(FakeClient, "list_partitions", counted)
     lake.table(T).append(rows(3, p=1))
     assert other not in listed
-
-
-@pytest.mark.parametrize("work", ["append", "delete", "compact", "clean"])
-@pytest.mark.parametrize("was_moved", [False, True])
-def test_a_restored_table_takes_its_partitions_outside_its_directory(
-    warehouse: Warehouse, lake: Lake, work: str, was_moved: bool
-) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
-    table = client.get_table(ref)
-    if not was_moved:
-        place = f"file:{warehouse.root}/ext"
-        client.add_partitions(table, [P_1], locations={P_1: place})
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
-    if was_moved:
-        (warehouse.root / "moved").mkdir()
-        warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
-        warehouse.server.tables[ref] = replace(table, location=f"file:{warehouse.root}/moved")
-    original, warehouse.server.metastore_id = warehouse.server.metastore_id, "restored"
-    take_ownership(client, client.get_table(ref))
-    OUTSIDE[work](lake, T)
-    warehouse.server.metastore_id = original
-    with pytest.raises((OtherOwnerError, PartitionsFailedError), match="metastore restored"):
-        OUTSIDE[work](lake, T)
 
 
 def test_a_stream_ends_when_another_metastore_takes_the_directory(
