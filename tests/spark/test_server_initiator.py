@@ -151,7 +151,7 @@ def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(
     failed = entries[at_work.entry_id]
     assert (failed.state, failed.job_id) == (CompactionState.REFUSED, fitting_job_id(application))
     assert failed.worker_id == at_work.worker_id
-    assert failed.reason == "StorageError: the disk is full"
+    assert failed.reason.endswith("because this one failed: StorageError: the disk is full")
     assert lab.run(spec).status is JobStatus.COMMITTED
     newest = max(lab.client.show_compactions(ref), key=lambda e: e.entry_id or 0)
     assert newest.state is CompactionState.READY_FOR_CLEANING
