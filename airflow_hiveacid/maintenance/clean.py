@@ -29,8 +29,7 @@ from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
     check_aborted,
     check_known_writes,
-    check_outside,
-    note_outside,
+    check_place,
 )
 from airflow_hiveacid.maintenance.removal import (
     committed_entries,
@@ -439,10 +438,10 @@ class Cleaner:
     def _resolved(
         self, listing: Listing, write_ids: ValidWriteIdList, txns: ValidTxnList
     ) -> tuple[AcidState, Listing]:
-        check_outside(self.client, self.table, [listing.location], self.neighbours)
         check_known_writes(self.client, self.table, listing, write_ids, txns)
-        if not self.spec.plan_only:
-            note_outside(self.client, self.table, [listing.location], self.neighbours)
+        check_place(
+            self.client, self.table, listing, self.neighbours, plan_only=self.spec.plan_only
+        )
         state = resolve(listing, write_ids, txns, self.table.kind)
         if self.table.kind is TransactionalKind.INSERT_ONLY and not (
             self.table.reads_originals and unfinished_conversion(self.table) is None

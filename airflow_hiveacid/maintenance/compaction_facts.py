@@ -24,9 +24,8 @@ from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
     check_known_writes,
-    check_outside,
     check_owner,
-    note_outside,
+    check_place,
 )
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue as queue
@@ -228,10 +227,8 @@ class CompactionFacts:
         """Return the state of the partition that a compactor with this snapshot sees."""
         write_ids = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref))
         listing = list_table(self.partition.location)
-        check_outside(client, self.table, [listing.location], self.neighbours)
         check_known_writes(client, self.table, listing, write_ids, snapshot.txns)
-        if not self.spec.plan_only:
-            note_outside(client, self.table, [listing.location], self.neighbours)
+        check_place(client, self.table, listing, self.neighbours, plan_only=self.spec.plan_only)
         return resolve(listing, write_ids, snapshot.txns, self.table.kind)
 
     def decide(

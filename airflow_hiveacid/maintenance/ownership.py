@@ -11,8 +11,7 @@ the directory, a part of it, or all around it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -40,8 +39,10 @@ from airflow_hiveacid.storage.stores.locations import (
     Identity,
     directories_around,
     identities,
+    is_within,
     open_location,
 )
+from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.staging import is_publishable
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -211,7 +212,7 @@ _RESTORED: Final = (
 )
 
 _DEFINITION_ONLY: Final = (
-    "To remove only this table's definition and keep all files, call the hook's"
+    "If the whole table is to go, remove only its definition, and keep all files: call the hook's"
     " `metastore().drop_table(ref, delete_data=False)`"
 )
 
@@ -273,22 +274,49 @@ def check_outside(
 def check_new(
     client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
 ) -> None:
-    """Raise OtherOwnerError if another table has noted the location of a partition to be added."""
+    """Raise OtherOwnerError if another table has noted the location itself of a new partition."""
     around = {location: directories_around(location)[:1] for location in locations}
     _check_around(client, table, around, neighbours)
+
+
+def check_place(
+    client: MetastorePort,
+    table: TableInfo,
+    listing: Listing,
+    neighbours: Neighbours,
+    *,
+    plan_only: bool,
+) -> None:
+    """Raise OtherOwnerError if a listed partition is another table's; note it in a job that acts.
+
+    A note at a partition in the table's own directory is of a table that had the partition before.
+    """
+    check_outside(client, table, [listing.location], neighbours)
+    has_note = any(name.partition("/")[0] == HIDDEN_DIRECTORY for name in listing.directories)
+    if has_note and listing.location != table.location:
+        check_new(client, table, [listing.location], neighbours)
+    if not plan_only:
+        note_outside(client, table, [listing.location], neighbours)
 
 
 def note_outside(
     client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
 ) -> None:
-    """Note a table at its partitions outside its directory, which `check_outside` has checked."""
+    """Note a table at its partitions outside its directory, which `check_outside` has checked.
+
+    Without the notes, no table is refused, so an error is only logged.
+    """
     mine = replace(_owner(client, table), is_checked=False)
     for location in outside_of(table, locations):
         place = directories_around(location)[0]
-        if neighbours.noted.get(place) != mine:
-            with suppress(errors.LocationPermissionError):  # as in `check_owner`
+        if neighbours.noted.get(place) == mine:
+            continue
+        try:
+            if exists(*open_location(location)):  # the partition may have been dropped meanwhile
                 note_owner(location, mine)
                 neighbours.noted[place] = mine
+        except errors.HiveAcidError as error:
+            log.warning("cannot note the owner of location=%s: %s", location, error)
 
 
 def _check_around(
@@ -299,7 +327,8 @@ def _check_around(
 ) -> None:
     owners = neighbours.noted
     new = sorted({place for each in around.values() for place in each if place not in owners})
-    owners.update(zip(new, each_in_threads(partial(_noted_outside, table), new), strict=True))
+    at = frozenset(each[0] for each in around.values())
+    owners.update(zip(new, each_in_threads(partial(_noted_outside, table, at), new), strict=True))
     for location, place in ((one, place) for one, places in around.items() for place in places):
         noted, uri = owners[place], owner_uri(place)
         why = noted and _why_other(client, table, noted, location, neighbours)
@@ -313,9 +342,8 @@ def _check_around(
 
 
 def outside_of(table: TableInfo, locations: Iterable[str]) -> list[str]:
-    """Return the locations that are not in the table's directory, by whatever name."""
-    own = identities(table.location)[0]
-    return [location for location in locations if own not in identities(location)]
+    """Return the locations that are not in the table's directory, or not certainly."""
+    return [location for location in locations if not is_within(location, table.location)]
 
 
 def check_all(
@@ -335,16 +363,22 @@ def check_definition(
 ) -> None:
     """Raise OtherOwnerError if a drop of these partitions, or of the table, concerns another owner.
 
-    So does a rename, which moves files. If the notes cannot be read, only log a warning: a program
-    that changes definitions may have no access to the files.
+    So does a rename, which moves files. Partitions that do not exist yet are to be added. If the
+    notes cannot be read, only log a warning: a program that changes definitions may have no access
+    to the files.
     """
     table = client.get_table(ref)
-    dropped = client.get_partitions(table, partitions) if partitions else None
+    known = client.get_partitions(table, partitions) if partitions else None
+    existing = {info.name for info in known or ()}
+    new = [name for name in partitions if name not in existing]
     try:
-        check_all(client, table, dropped)
+        check_all(client, table, known)
+        check_new(client, table, map(table.default_partition_location, new), Neighbours())
     except errors.CorruptFileError:
         raise
     except errors.OtherOwnerError as error:
+        if new:
+            raise
         raise errors.OtherOwnerError(
             table=ref, location=error.location, why=error.why, remedy=_DEFINITION_ONLY
         ) from error
@@ -352,10 +386,20 @@ def check_definition(
         log.warning("cannot check whose directory it is table=%s: %s", ref, error)
 
 
-def _noted_outside(table: TableInfo, location: str) -> Owner | None:
-    with suppress(errors.LocationPermissionError):  # a directory above may not be open to the user
-        return _noted(table, location, "remove the note")
-    return None
+def _noted_outside(table: TableInfo, at: Container[str], place: str) -> Owner | None:
+    """Return the noted owner of a place; above the locations in `at`, None if it cannot be read."""
+    try:
+        return _noted(table, place, "remove the note")
+    except errors.LocationPermissionError:
+        return None
+    except errors.CorruptFileError:
+        raise
+    except errors.StorageError as error:
+        # It need not be a directory that jobs may use, such as one above all mounts of a router.
+        if place in at:
+            raise
+        log.info("cannot read whose directory it is location=%s: %s", place, error)
+        return None
 
 
 def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:

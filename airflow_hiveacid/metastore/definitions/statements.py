@@ -37,7 +37,8 @@ AroundDrop = Callable[
 
 
 CheckOwner = Callable[[MetastorePort, TableRef, Sequence[PartitionName]], None]
-_MOVES_FILES: Final = (
+_CONCERNS_FILES: Final = (
+    statements.AddPartitions,
     statements.DropTable,
     statements.DropPartitions,
     statements.RenameTable,
@@ -59,9 +60,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
     `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
-    Before its lock, because a store may answer late, a drop or rename calls `check_owner`, with the
-    partitions to drop if it drops not the whole table; an error of it ends the statement. If the
-    table or the partitions are others under the lock, it is called again.
+    Before its lock, because a store may answer late, a drop, a rename or ADD PARTITION calls
+    `check_owner`, with the partitions if it is not about the whole table; an error of it ends the
+    statement. If the table or the partitions are others under the lock, it is called again.
 
     Raises InputError if the current state does not allow the change; then nothing was changed.
     After a MetastoreUnavailableError, the change may have been made.
@@ -75,8 +76,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
     if ref is None:
         _do(work, on_begin)
         return DefinitionOutcome(has_changed=True, partitions=work.partitions)
-    moves_files = isinstance(statement, _MOVES_FILES)
-    if moves_files:
+    concerns_files = isinstance(statement, _CONCERNS_FILES)
+    if concerns_files:
         check_owner(client, ref, work.partitions)
     components = components_to_define(
         ref, work.locked_partitions, work.lock_type, client.generation
@@ -87,7 +88,7 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
         if work is None:
             return DefinitionOutcome(txn_id=txn_id)
         is_other = (work.before, work.partitions) != (checked.before, checked.partitions)
-        if moves_files and is_other:
+        if concerns_files and is_other:
             check_owner(client, ref, work.partitions)
         is_drop = isinstance(statement, statements.DropPartitions)
         with around_drop(client, ref, work.partitions) if is_drop else nullcontext():

@@ -204,6 +204,18 @@ def identities(location: str) -> tuple[Identity, ...]:
     return tuple(dict.fromkeys(map(_on_disk, places)))
 
 
+def is_within(location: str, directory: str) -> bool:
+    """Return whether a location is certainly a directory or in it, by whatever name.
+
+    Two addresses of a store may be one, but are not taken for one.
+    """
+    try:
+        is_one_store = _split(location)[:2] == _split(directory)[:2]
+    except ConfigurationError:  # a table without files
+        is_one_store = False
+    return is_one_store and identities(directory)[0] in identities(location)
+
+
 def directories_around(location: str) -> list[str]:
     """Return a location and all directories above it; of a local link, also those of its target."""
     scheme, authority, path = _split(location)
