@@ -228,7 +228,7 @@ class WayBack:
             ConversionNote.remove(table.location)
             return
         self._require_own(table, note)
-        if note.is_verified or self._is_overtaken(table, note):
+        if note.is_verified:
             log.warning("finishing a conversion of %s to %s", table.ref, note.to)
             self.tidy(note)
         else:
@@ -253,11 +253,11 @@ class WayBack:
         self.guard()
         if any(table.parameters.get(name) != value for name, value in note.undo.items()):
             self.survey.client.set_table_parameters(table.ref, note.undo)
-        self._move_back(note.part(lambda location: location not in reasons))
+        self._move_back(note.part(lambda location: location.rstrip("/") not in reasons))
         if not reasons:
             ConversionNote.remove(table.location)
             return
-        rest = note.part(lambda location: location in reasons)
+        rest = note.part(lambda location: location.rstrip("/") in reasons)
         self.guard()
         rest.write(table.location)
         raise self._stuck(reasons, _rescue(table, rest))
@@ -295,41 +295,24 @@ class WayBack:
         """Check that a conversion of this table can have written the note."""
         locations = {table.location, *(p.location for p in self.survey.partitions(table))}
         why = conversion.why_not_noted(
-            note.moves,
-            note.emptied,
-            note.undo,
-            note.write_id,
-            locations=locations,
-            root=table.location,
+            note.moves, note.emptied, note.undo, note.write_id, locations=locations
         )
         if why is None and (note.write_id or 0) > self.survey.client.max_write_id(table.ref):
             why = f"the metastore has not allocated its write ID {note.write_id}"
         if why is not None:
             raise self.survey.refused(
                 f"no conversion of it can have written {ConversionNote.uri(table.location)}: {why}."
-                " Nothing was changed. If the table or a partition was moved after an interrupted"
-                " conversion, give it its earlier location, and convert again. Remove the note only"
-                " if another program wrote it, because it may be the only list of moved files"
+                " Nothing was changed. If the table or a partition was moved or renamed after an"
+                " interrupted conversion, give it its earlier location, and convert again; if a"
+                " partition was dropped, first add it again there. Remove the note only if another"
+                " program wrote it, because it may be the only list of moved files"
             )
-
-    def _is_overtaken(self, table: TableInfo, note: ConversionNote) -> bool:
-        """Return whether files were moved in, and rows were then written to the new kind of table.
-
-        The earlier conversion did not compare the rows, but an undo would hide the new ones.
-        """
-        if note.write_id is None or table.kind is not TransactionalKind.INSERT_ONLY:
-            return False
-        listings = self.survey.listings(table)
-        files = {(listing.location, file.path) for listing in listings for file in listing.files}
-        return any(_why_not_in(table, note, listing) for listing in listings) and files.isdisjoint(
-            (move.location, move.source) for move in note.moves
-        )
 
     def _why_not_back(self, table: TableInfo, note: ConversionNote) -> dict[str, str]:
         """Return why an undo would hide new rows or bring back old rows, by location."""
         why_not = _why_not_in if note.write_id is not None else _why_not_out
         listings = self.survey.listings(table)
-        reasons = {listing.location: why_not(table, note, listing) for listing in listings}
+        reasons = {each.location.rstrip("/"): why_not(table, note, each) for each in listings}
         return {location: why for location, why in reasons.items() if why is not None}
 
     def _stuck(self, reasons: Mapping[str, str], remedy: str) -> errors.ConversionRefusedError:
@@ -381,7 +364,8 @@ def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> st
     After such a move, new flat files would be invisible, and a new base or compacted delta would
     hide the moved files.
     """
-    moves = [move for move in note.moves if move.location == listing.location]
+    location = listing.location.rstrip("/")
+    moves = [move for move in note.moves if move.location.rstrip("/") == location]
     if table.kind is TransactionalKind.NONE:
         differing = {file.path for file in conversion.visible_files(listing)} ^ {
             m.target for m in moves

@@ -232,8 +232,8 @@ def check_owner(
     if not plan_only and exists(*open_location(table.location)):
         try:
             note_owner(table.location, mine)
-        except errors.LocationPermissionError as error:  # the next job looks for other tables again
-            log.debug("cannot note the owner of table=%s: %s", table.ref, error)
+        except errors.StorageError as error:  # the next job looks for other tables again
+            log.info("cannot note the owner of table=%s: %s", table.ref, error)
 
 
 def check_note(

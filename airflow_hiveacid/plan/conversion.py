@@ -206,29 +206,24 @@ def moved_to(moves: Iterable[Move]) -> set[tuple[str, str]]:
     return {(move.location, move.target) for move in moves}
 
 
-def why_not_noted(  # noqa: PLR0913 - the parts of a note, and where the table lies
+def why_not_noted(
     moves: Sequence[Move],
     emptied: Sequence[Move],
     undo: Mapping[str, str | None],
     write_id: WriteId | None,
     *,
     locations: Collection[str],
-    root: str,
 ) -> str | None:
     """Return why no conversion of a table can have noted this; None if one can.
 
     Other programs may write into a table's directory. So a note must not lead to other files,
-    names or parameters than those that a conversion uses. `locations` are of the partitions, which
-    may have been dropped if they are below `root`, the table's directory.
+    names or parameters than those that a conversion uses. `locations` are of the partitions.
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"
     roots = {location.rstrip("/") for location in locations}
     for move in (*moves, *emptied):
-        location = move.location.rstrip("/")
-        below = location.removeprefix(f"{root.rstrip('/')}/")
-        was_partition = below != location and names.stays_below(below)
-        if location not in roots and not (was_partition and not names.is_below_hidden(below)):
+        if move.location.rstrip("/") not in roots:
             return f"{move.location} is not a location of the table"
     if write_id is None:
         wrong = [move for move in moves if not _is_move_out(move)]

@@ -145,7 +145,7 @@ def _is_broken(client: MetastorePort, table: TableInfo, notes: VersionNotes) -> 
 def opted_out_of(table: TableInfo, name: str) -> str | None:
     """Return a reason to skip a table if its owner set this parameter; None otherwise.
 
-    `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; notes show whether this provider set it.
+    `name` is `NO_CLEANUP` or `NO_AUTO_COMPACTION`; `set_by_us` shows whether this provider set it.
     """
     key = opted_out(table.parameters, name)
     if key is None:

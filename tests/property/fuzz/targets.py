@@ -323,11 +323,10 @@ def _conversion_note(dice: Dice, folder: Path) -> None:
     (folder / "_hiveacid" / "_conversion.json").write_bytes(text)
     note = ConversionNote.read(str(folder))
     if note is not None and None is why_not_noted(
-        note.moves, note.emptied, note.undo, note.write_id, locations=[], root=str(folder.parent)
+        note.moves, note.emptied, note.undo, note.write_id, locations=[str(folder)]
     ):
         for move in (*note.moves, *note.emptied):
-            parent, _, below = move.location.partition(f"{folder.parent}/")
-            require(not parent and stays_below(below.rstrip("/")), f"{move} leads elsewhere")
+            require(move.location.rstrip("/") == str(folder), f"{move} leads to another location")
             require(stays_below(move.source) and stays_below(move.target), f"{move} leads away")
 
 

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.format.errors import OtherOwnerError, PartitionsFailedError
+from airflow_hiveacid.format.errors import (
+    OtherOwnerError,
+    PartitionsFailedError,
+    StorageError,
+    StoreFullError,
+)
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
@@ -19,12 +24,20 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.metastore_statements import AddPartitions, NewPartition
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
-from airflow_hiveacid.maintenance.ownership import Neighbours, check_outside, take_ownership
+from airflow_hiveacid.maintenance.ownership import (
+    Neighbours,
+    check_definition,
+    check_outside,
+    take_ownership,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_terms
 from tests.unit.arrow.lake import COLUMNS
 from tests.unit.arrow.test_load import put
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
@@ -237,6 +250,60 @@ def test_a_table_adds_no_partition_where_another_has_one(
     assert ids(lake.table("default.b")) == [9, 10]
     client.drop_table(b.ref, delete_data=False)
     lake.table(T).append(rows(3, p=3))
+
+
+@pytest.mark.parametrize("work", ["add", "compact", "clean"])
+def test_a_partition_that_another_table_has_noted_is_neither_added_nor_maintained(
+    warehouse: Warehouse, lake: Lake, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, "default.b", FULL)
+    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    for number in range(3, 9):
+        lake.table(T).append(rows(number, p=2))
+    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
+    client.add_partitions(b, [P_1], locations={P_1: place})
+    (warehouse.root / "s/p=1").mkdir()
+    for number in range(3):
+        lake.table("default.b").append(rows(number, p=1))
+    before = stored(warehouse.root / "s/p=1")
+    errors = (OtherOwnerError, PartitionsFailedError)
+    if work == "add":
+        new = NewPartition(values=(("p", "1"),))
+        statement = AddPartitions(target=T, partitions=(new,))
+        with pytest.raises(errors, match=r"belongs to table default\.b"):
+            run_statement(client, statement, job_terms("add"), check_owner=check_definition)
+    else:
+        client.add_partitions(client.get_table(ref), [P_1])  # as Hive does
+        with pytest.raises(errors, match=r"belongs to table default\.b"):
+            OUTSIDE[work](lake, T)
+    assert stored(warehouse.root / "s/p=1") == before
+    assert (P_1 in client.partition_names(client.get_table(ref))) is (work != "add")
+
+
+@pytest.mark.parametrize("work", ["append", "compact", "clean"])
+def test_a_note_that_cannot_be_written_or_read_above_hinders_no_job(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/out/ext"
+    client.add_partitions(client.get_table(TableRef.parse(T)), [P_1], locations={P_1: place})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    (warehouse.root / "out/ext/_hiveacid/_owner.json").unlink()
+
+    def full(location: str, _: Owner) -> None:
+        raise StoreFullError(location=location, action="write", reason="its quota is exceeded")
+
+    def read(location: str) -> Owner | None:
+        if location.endswith("/out"):
+            raise StorageError(f"cannot read {location}: no default name space")
+        return noted_owner(location)
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.note_owner", full)
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", read)
+    OUTSIDE[work](lake, T)
+    assert sorted(ids(lake.table(T))) == [0, 1, 2, *([9] if work == "append" else [])]
 
 
 def test_a_partition_beside_those_of_another_table_is_its_own(

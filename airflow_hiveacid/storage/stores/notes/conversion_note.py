@@ -94,13 +94,13 @@ class ConversionNote:
     def move_back(self, guard: Callable[[], None]) -> None:
         """Move all files and directories back to their old paths.
 
-        They may be missing, as after a cleaning, or in a partition that was dropped. Files that
-        another writer of a flat table overwrote meanwhile stay deleted; if it created a file with
-        an old name, the moved file gets a `_copy_N` name, as in Hive.
+        Directories without rows may be missing, as after a cleaning. Files that another writer of a
+        flat table overwrote meanwhile stay deleted; if it created a file with an old name, the
+        moved file gets a `_copy_N` name, as in Hive.
         """
         _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.emptied, guard)
         if self.write_id is None:
-            _each(lambda m: _move(m.location, m.target, m.source, may_lack=True), self.moves, guard)
+            _each(lambda m: _move(m.location, m.target, m.source), self.moves, guard)
             return
         taken: list[Move] = []
         _each(lambda m: _put_back(m, taken), self.moves, guard)
@@ -150,14 +150,15 @@ def naming_conversion(table: TableInfo) -> Iterator[None]:
         raise UnsupportedTableError(table=table.ref, detail=f"cannot be read: {why}") from error
 
 
-def check_in_place(table: TableInfo, listing: Listing) -> None:
-    """Check that no unfinished conversion has moved a root's files out of base and deltas.
+def check_in_place(table: TableInfo, *listings: Listing) -> None:
+    """Check that no unfinished conversion has moved files of these roots out of base and deltas.
 
     A base would hide the moved files. Raises UnsupportedTableError.
     """
     if table.kind is not TransactionalKind.INSERT_ONLY:
         return
-    is_outside = any("/" not in f.path and not is_below_hidden(f.path) for f in listing.files)
+    files = (file.path for listing in listings for file in listing.files)
+    is_outside = any("/" not in path and not is_below_hidden(path) for path in files)
     if is_outside and (why := unfinished_conversion(table)) is not None:
         raise UnsupportedTableError(table=table.ref, detail=f"cannot be read: {why}")
 
@@ -165,8 +166,7 @@ def check_in_place(table: TableInfo, listing: Listing) -> None:
 def list_in_place(table: TableInfo, roots: Sequence[PartitionInfo]) -> list[Listing]:
     """Return the listing of each root of a table, in the same order; see `check_in_place`."""
     listings = list_roots(roots)
-    for listing in listings:
-        check_in_place(table, listing)
+    check_in_place(table, *listings)
     return listings
 
 

@@ -266,7 +266,7 @@ def test_cleaning_after_a_killed_conversion_removes_no_rows(world: World) -> Non
 
 
 @pytest.mark.parametrize("to", [ONLY, FLAT])
-def test_a_killed_conversion_is_finished_if_rows_were_written_after_all_its_moves(
+def test_a_killed_conversion_is_neither_undone_nor_finished_if_rows_were_written_since(
     world: World, to: ConversionTarget
 ) -> None:
     world.kill(ONLY, "switched")
@@ -276,8 +276,17 @@ def test_a_killed_conversion_is_finished_if_rows_were_written_after_all_its_move
     lake = Lake(server=server, clock=server.clock, table=table)
     with pytest.raises(errors.CompactionNotDoneError, match=f"convert {REF} --to insert_only`"):
         compact_in_process(lake.job(to_compact))
-    assert world.convert(to, SECOND).done
-    assert (world.kind, world.rows, world.has_note) == (to.value, ["new", *OLD], False)
+    with pytest.raises(
+        errors.ConversionRefusedError, match="delta_0000002_0000002_0000 was written after an"
+    ) as caught:
+        world.convert(to, SECOND)
+    assert f"check the table's rows, and remove {ConversionNote.uri(table.location)}" in str(
+        caught.value
+    )
+    assert (world.kind, world.rows) == ("insert_only", ["new", *OLD])
+    ConversionNote.remove(table.location)
+    assert world.convert(to, SECOND).after == to.value
+    assert (world.kind, world.rows) == (to.value, ["new", *OLD])
 
 
 def test_flat_files_added_after_a_killed_conversion_are_not_hidden(world: World) -> None:
@@ -402,18 +411,41 @@ def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted
 
 @pytest.mark.parametrize("step", ["moved", "verified"])
 @pytest.mark.parametrize("to", [ONLY, FLAT])
-def test_a_partition_may_be_dropped_after_a_killed_conversion(
+def test_a_partition_that_was_dropped_after_a_killed_conversion_is_added_again_first(
     parted: World, to: ConversionTarget, step: str
 ) -> None:
     if to is FLAT:
         parted.convert(ONLY)
     parted.kill(to, step)
+    table, name = parted.client.get_table(REF), PartitionName(("p",), ("2",))
+    parted.client.drop_partitions(table, [name])
+    shutil.rmtree(parted.root / "p=2")
+    with pytest.raises(errors.ConversionRefusedError, match="dropped, first add it again"):
+        parted.convert(to, SECOND)
+    assert parted.has_note
+    parted.client.add_partitions(table, [name])
+    (parted.root / "p=2").mkdir()
+    if to is FLAT:  # the note is the only list of the files that are lost
+        with pytest.raises(errors.ConversionRefusedError, match=r"was (written or )?removed after"):
+            parted.convert(to, SECOND)
+        ConversionNote.remove(table.location)
+    outcome = parted.convert(to, SECOND)
+    assert (outcome.after, parted.kind) == (to.value, to.value)
+    assert (parted.rows, parted.has_note) == (["r1"], False)
+
+
+def test_a_partition_that_was_renamed_after_a_killed_conversion_keeps_the_note(
+    parted: World,
+) -> None:
+    parted.convert(ONLY)
+    parted.kill(FLAT, "moved")
     table = parted.client.get_table(REF)
     parted.client.drop_partitions(table, [PartitionName(("p",), ("2",))])
-    shutil.rmtree(parted.root / "p=2")
-    assert parted.convert(to, SECOND).done
-    assert (parted.kind, parted.rows, parted.has_note) == (to.value, ["r1"], False)
-    assert not (parted.root / "p=2").exists()
+    (parted.root / "p=2").rename(parted.root / "p=3")
+    parted.client.add_partitions(table, [PartitionName(("p",), ("3",))])
+    with pytest.raises(errors.ConversionRefusedError, match="give it its earlier location"):
+        parted.convert(ONLY, SECOND)
+    assert parted.has_note
 
 
 @pytest.mark.parametrize("to", [ONLY, FLAT])

@@ -58,6 +58,26 @@ def test_the_directories_around_a_location_lead_to_the_root(
     assert locations.directories_around(location) == around
 
 
+@pytest.mark.parametrize(
+    ("location", "directory", "is_in_it"),
+    [
+        ("hdfs://ns1/wh/t/p=1", "hdfs://ns1/wh/t", True),
+        ("hdfs://ns2/wh/t/p=1", "hdfs://ns1/wh/t", False),  # perhaps another cluster
+        ("viewfs://cl/wh/t/p=1", "hdfs://ns1/wh/t", False),
+        ("hdfs://ns1/wh/t2", "hdfs://ns1/wh/t", False),
+        ("s3a://b/t/p=1", "s3a://b/t/", True),
+        ("s3a://c/t/p=1", "s3a://b/t", False),
+        ("file:///x/t/p=1", "file:/x/t", True),
+        ("file:/x/t", "file:/x/t", True),
+        ("", "file:/x/t", False),
+    ],
+)
+def test_a_location_is_within_a_directory_only_of_the_same_store(
+    location: str, directory: str, is_in_it: bool
+) -> None:
+    assert locations.is_within(location, directory) is is_in_it
+
+
 def test_a_missing_hadoop_client_raises_a_configuration_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
