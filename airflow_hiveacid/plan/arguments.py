@@ -402,9 +402,9 @@ def retention(value: float | str, argument: str) -> float:
     return retention_s
 
 
-def duration_s(value: str, argument: str) -> float:
+def duration_s(value: object, argument: str) -> float:
     """Return the seconds of a duration such as `7 days`."""
-    return duration(text(value, argument), argument)
+    return duration(value if isinstance(value, str) else shown(value), argument)
 
 
 def duration_text(value: str, argument: str) -> str:
