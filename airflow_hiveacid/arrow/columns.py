@@ -114,11 +114,11 @@ def _combined(codes: Positions, positions: Positions, count: int) -> Positions:
     return np.where((codes >= 0) & (positions >= 0), codes * count + positions, -1)
 
 
-def _found(codes: Positions, known: npt.NDArray[np.int64]) -> Positions:
-    if not len(known):
+def _found(codes: Positions, key_codes: npt.NDArray[np.int64]) -> Positions:
+    if not len(key_codes):
         return np.full(len(codes), -1, np.int64)
-    positions = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    return np.where((codes >= 0) & (known[positions] == codes), positions, -1)
+    positions = np.minimum(np.searchsorted(key_codes, codes), len(key_codes) - 1)
+    return np.where((codes >= 0) & (key_codes[positions] == codes), positions, -1)
 
 
 def ends_of(values: Mapping[str, pa.Array]) -> dict[str, tuple[Constant, Constant]]:
