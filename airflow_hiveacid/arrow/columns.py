@@ -56,8 +56,8 @@ def rows_that_meet(
         case conditions.NullTest(column=column, is_null=is_null):
             return columns[column].is_null() if is_null else columns[column].is_valid()
         case conditions.Membership(column=column, values=values):
-            known = [value for value in values if value is not None]
-            return pc.is_in(columns[column], value_set=pa.array(known, columns[column].type))
+            members = [value for value in values if value is not None]
+            return pc.is_in(columns[column], value_set=pa.array(members, columns[column].type))
         case conditions.Comparison(column=column, operator=operator, value=value):
             scalar = pa.scalar(value, columns[column].type)
             return pc.fill_null(_KERNELS[operator](columns[column], scalar), fill_value=False)
@@ -85,10 +85,10 @@ class KeyIndex:
         for key in keys:
             distinct = pc.unique(key.drop_null())
             combined = _combined(rows, _positions(key, distinct), len(distinct))
-            known = np.unique(combined[combined >= 0])
-            rows = _found(combined, known)
+            key_codes = np.unique(combined[combined >= 0])
+            rows = _found(combined, key_codes)
             values.append(distinct)
-            codes.append(known)
+            codes.append(key_codes)
         return cls(tuple(values), tuple(codes), rows)
 
     @property
@@ -99,14 +99,14 @@ class KeyIndex:
     def look_up(self, keys: Sequence[pa.Array]) -> Positions:
         """Return the number of each row's key among the distinct keys of the source, or -1."""
         rows = np.zeros(len(keys[0]), np.int64)
-        for key, values, known in zip(keys, self.values, self.codes, strict=True):
-            rows = _found(_combined(rows, _positions(key, values), len(values)), known)
+        for key, values, key_codes in zip(keys, self.values, self.codes, strict=True):
+            rows = _found(_combined(rows, _positions(key, values), len(values)), key_codes)
         return rows
 
 
 def _positions(key: pa.Array, values: pa.Array) -> Positions:
-    found = pc.index_in(key, value_set=values)
-    positions: Positions = pc.fill_null(found, -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    indices = pc.index_in(key, value_set=values)
+    positions: Positions = pc.fill_null(indices, -1).to_numpy(zero_copy_only=False).astype(np.int64)
     return positions
 
 
@@ -114,11 +114,11 @@ def _combined(codes: Positions, positions: Positions, count: int) -> Positions:
     return np.where((codes >= 0) & (positions >= 0), codes * count + positions, -1)
 
 
-def _found(codes: Positions, known: npt.NDArray[np.int64]) -> Positions:
-    if not len(known):
+def _found(codes: Positions, key_codes: npt.NDArray[np.int64]) -> Positions:
+    if not len(key_codes):
         return np.full(len(codes), -1, np.int64)
-    at = np.minimum(np.searchsorted(known, codes), len(known) - 1)
-    return np.where((codes >= 0) & (known[at] == codes), at, -1)
+    positions = np.minimum(np.searchsorted(key_codes, codes), len(key_codes) - 1)
+    return np.where((codes >= 0) & (key_codes[positions] == codes), positions, -1)
 
 
 def ends_of(values: Mapping[str, pa.Array]) -> dict[str, tuple[Constant, Constant]]:

@@ -54,15 +54,15 @@ def run_statements(
 ) -> JobResult:
     """Run planned statements in this process, as one transaction; see `Run.result`."""
     check_order([change.step for change in changes])
-    one = changes[0]
+    first = changes[0]
     not_kept = (
         SEVERAL
         if len(changes) > 1
         else why_not_kept(
-            one.table,
-            one.operations,
+            first.table,
+            first.operations,
             reads_tables=False,
-            copies_files=one.make_files is not None,
+            copies_files=first.make_files is not None,
         )
     )
     return Run(

@@ -128,18 +128,18 @@ class _RowComparison(Comparison[TableView]):
     @cached_property
     def _marked(self) -> tuple[list[Marked], list[Marked]]:
         """The rows of both states; raise SparkNeededError if several have one row ID."""
-        most = min(self.limits.rows, self.limits.memory_bytes // _ROW_BYTES)
-        limits = dataclasses.replace(self.limits, rows=most, changed_rows=most)
+        row_limit = min(self.limits.rows, self.limits.memory_bytes // _ROW_BYTES)
+        limits = dataclasses.replace(self.limits, rows=row_limit, changed_rows=row_limit)
         now, then = (_EVERY_ROW.find(view, limits) for view in (self.now, self.then))
-        found = [*now, *then]
-        if not found:
+        file_rows = [*now, *then]
+        if not file_rows:
             return [], []
-        sizes = [rows.rows.num_rows for rows in found]
-        state = np.repeat([number >= len(now) for number in range(len(found))], sizes)
+        sizes = [rows.rows.num_rows for rows in file_rows]
+        state = np.repeat([number >= len(now) for number in range(len(file_rows))], sizes)
         keys = [
-            np.repeat([rows.file.partition for rows in found], sizes),
+            np.repeat([rows.file.partition for rows in file_rows], sizes),
             *(
-                np.concatenate([rows.rows.column(name).to_numpy() for rows in found])
+                np.concatenate([rows.rows.column(name).to_numpy() for rows in file_rows])
                 for name in IDENTITY_COLUMNS
             ),
         ]
@@ -152,7 +152,7 @@ class _RowComparison(Comparison[TableView]):
         is_alone = np.ones(len(order), dtype=bool)
         is_alone[order[1:][is_same]] = is_alone[order[:-1][is_same]] = False
         masks = np.split(is_alone, np.cumsum(sizes)[:-1])
-        marked = list(zip(found, masks, strict=True))
+        marked = list(zip(file_rows, masks, strict=True))
         return marked[: len(now)], marked[len(now) :]
 
 
@@ -187,7 +187,7 @@ def _only(rows: FileRows, mask: np.ndarray) -> FileRows:
 
 
 def _by_partition(partitions: int, counts: Iterable[tuple[FileRows, int]]) -> list[int]:
-    of = [0] * partitions
+    totals = [0] * partitions
     for rows, count in counts:
-        of[rows.file.partition] += count
-    return of
+        totals[rows.file.partition] += count
+    return totals

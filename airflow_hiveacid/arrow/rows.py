@@ -114,13 +114,13 @@ class _Conversion:
         self._is_orc = table.storage.format is FileFormat.ORC
 
     def of(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
-        found = values.type
+        source = values.type
         match hive_type:
-            case StructType(fields=fields) if pa.types.is_struct(found):
+            case StructType(fields=fields) if pa.types.is_struct(source):
                 return self._struct(values, fields)
-            case ArrayType(element=element) if _is_list(found):
+            case ArrayType(element=element) if _is_list(source):
                 return self._list(values, element)
-            case MapType(key=key, value=value) if pa.types.is_map(found):
+            case MapType(key=key, value=value) if pa.types.is_map(source):
                 return self._map(values, key, value)
             case _:
                 return self._plain(values, hive_type)
@@ -151,21 +151,21 @@ class _Conversion:
         return with_parts(values, [keys, items], pa.map_(keys.type, items.type))
 
     def _plain(self, values: pa.Array, hive_type: HiveType) -> pa.Array:
-        found, target = values.type, self._written_type(values.type, arrow_type(hive_type))
-        if not _may_hold(found, target):
-            raise self._mismatch(hive_type, found)
+        source, target = values.type, self._written_type(values.type, arrow_type(hive_type))
+        if not _may_hold(source, target):
+            raise self._mismatch(hive_type, source)
         try:
-            if pa.types.is_decimal(target) and pa.types.is_integer(found):
+            if pa.types.is_decimal(target) and pa.types.is_integer(source):
                 values = values.cast(pa.decimal256(_WIDEST, target.scale))
             result = values.cast(target)
             if pa.types.is_timestamp(target) and target.unit in _COARSE:
                 result.cast(with_time_unit(target, "us"))  # a reader returns microseconds
         except pa.ArrowInvalid as error:
-            raise self._mismatch(hive_type, found, f" ({error})") from error
-        if pa.types.is_float32(target) and pa.types.is_float64(found):
-            is_equal = pc.equal(result.cast(found), values)
+            raise self._mismatch(hive_type, source, f" ({error})") from error
+        if pa.types.is_float32(target) and pa.types.is_float64(source):
+            is_equal = pc.equal(result.cast(source), values)
             if not pc.all(pc.or_(is_equal, pc.is_nan(values)), min_count=0).as_py():
-                raise self._mismatch(hive_type, found, " (a float would round its values)")
+                raise self._mismatch(hive_type, source, " (a float would round its values)")
         return result
 
     def _written_type(self, found: pa.DataType, target: pa.DataType) -> pa.DataType:

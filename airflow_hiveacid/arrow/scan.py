@@ -95,12 +95,12 @@ def schema_of(table: TableInfo, columns: Sequence[str] | None = None) -> pa.Sche
 def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -> ScanPlan:
     """Return the plan of a scan; SparkNeededError for a partition value only Spark reads."""
     table = view.table
-    used = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
+    columns = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
     values: dict[int, Mapping[str, pa.Scalar]] = {}
     rests: dict[int, Condition | None] = {}
     for position, info in enumerate(view.partitions):
-        known = partition_constants(table, info.name, used)
-        rest = True if condition is None else reduced(condition, known)
+        constants = partition_constants(table, info.name, columns)
+        rest = True if condition is None else reduced(condition, constants)
         if not isinstance(rest, bool) or rest:
             values[position] = _values(table, info, schema)
             rests[position] = None if isinstance(rest, bool) else rest
@@ -174,8 +174,8 @@ def _stripes(
         chosen = stripes_where(table, file, tail, rest)
         return None if len(chosen) == len(tail.stripes) else chosen
 
-    found = each_in_threads(reached, files)
-    return {f.number: s for f, s in zip(files, found, strict=True) if s is not None}
+    stripes = each_in_threads(reached, files)
+    return {f.number: s for f, s in zip(files, stripes, strict=True) if s is not None}
 
 
 def _wanted(table: TableInfo, schema: pa.Schema, rest: Condition | None) -> tuple[str, ...]:
@@ -193,12 +193,12 @@ def _values(table: TableInfo, info: PartitionInfo, schema: pa.Schema) -> dict[st
     for column, text in zip(table.partition_columns, texts, strict=True):
         if column.name in schema.names:
             try:
-                found = pa.array([text], pa.string()).cast(schema.field(column.name).type)
+                array = pa.array([text], pa.string()).cast(schema.field(column.name).type)
             except pa.ArrowException as error:  # a time whose zone is a name, or the reader's
                 raise SparkNeededError(
                     reason=f"partition column {column.name} is of type {column.type}"
                 ) from error
-            values[column.name] = found[0]
+            values[column.name] = array[0]
     return values
 
 

@@ -81,22 +81,22 @@ class Search:
         reading = [part for part in self._files(view) if part.stripes]
         limits.check_reading(sum(part.rows for part in reading), 0)
         limits.check_reading(0, sum(part.key_bytes(limits.key_bytes) for part in reading))
-        found: list[FileRows] = []
+        file_rows: list[FileRows] = []
         rows = size = 0
         for part in reading:
             for batch in part.live(view.write_ids, self.pick):
                 rows, size = rows + batch.rows.num_rows, size + batch.size_bytes
                 limits.check_changes(rows, size)
-                found.append(batch)
-        return found
+                file_rows.append(batch)
+        return file_rows
 
     def _files(self, view: TableView) -> list[_FilePart]:
         table = view.table
-        named = columns_of(self.reach).union(self.columns)
-        known = [c.name for c in table.partition_columns if c.name in named]
+        names = columns_of(self.reach).union(self.columns)
+        partition_columns = [c.name for c in table.partition_columns if c.name in names]
         partitions = {}
         for position, info in enumerate(view.partitions):
-            values = partition_constants(table, info.name, known)
+            values = partition_constants(table, info.name, partition_columns)
             rest = True if self.reach is None else reduced(self.reach, values)
             if rest is not False:
                 partitions[position] = _Partition(values, None if rest is True else rest)
@@ -204,8 +204,8 @@ def stripes_where(
 ) -> tuple[int, ...]:
     """Return the stripes of a file that may contain a row that meets a condition."""
     check_rows(file.data, tail)  # see `_part_of`
-    used = columns_of(condition)
-    fields = _fields(table, file, tail, [c.name for c in table.columns if c.name in used])
+    columns = columns_of(condition)
+    fields = _fields(table, file, tail, [c.name for c in table.columns if c.name in columns])
     return _stripes(table, tail, fields, condition)
 
 

@@ -214,17 +214,17 @@ def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) ->
     )
 
     def make(view: TableView, limits: Limits) -> EventBatches:
-        found = search.find(view, limits)
+        parts = search.find(view, limits)
         names = None if assignments is None else frozenset(assignments)
         events = EventMaker(table, tuple(c for c in table.columns if c.name in (names or ())))
-        batches = [events.deletes(view, rows) for rows in found]
+        batches = [events.deletes(view, rows) for rows in parts]
         if assignments is not None:
             of_row = sum(
                 array_of([value], column_type(table, name)).nbytes
                 for name, value in assignments.items()
             )
-            limits.check_changes(0, of_row * sum(rows.rows.num_rows for rows in found))
-            for rows in found:
+            limits.check_changes(0, of_row * sum(rows.rows.num_rows for rows in parts))
+            for rows in parts:
                 values = {
                     name: repeated(value, column_type(table, name), rows.rows.num_rows)
                     for name, value in assignments.items()
@@ -232,7 +232,7 @@ def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) ->
                 batches.append(events.updates(view, rows, values))
         return EventBatches(
             batches=batches,
-            updated=frozenset() if names is None else frozenset(rows.file.number for rows in found),
+            updated=frozenset() if names is None else frozenset(rows.file.number for rows in parts),
             assigned=names,
         )
 
@@ -249,8 +249,8 @@ def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) ->
 def _reached(
     table: TableInfo, condition: Condition | None, client: MetastorePort
 ) -> Callable[[], Touched]:
-    named = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
-    if condition is None or not named:
+    columns = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
+    if condition is None or not columns:
         return Touched
     return touching(
         client, table, lambda names: nameable(partitions_where(table, names, condition))
@@ -261,11 +261,11 @@ def partitions_where(
     table: TableInfo, names: tuple[PartitionName, ...], condition: Condition
 ) -> tuple[PartitionName, ...]:
     """Return the partitions in which a condition can hold."""
-    used = columns_of(condition)
+    columns = columns_of(condition)
     return tuple(
         name
         for name in names
-        if reduced(condition, partition_constants(table, name, tuple(used))) is not False
+        if reduced(condition, partition_constants(table, name, tuple(columns))) is not False
     )
 
 
@@ -292,16 +292,16 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
 
     reach = _reach_of(statement)
     search = Search(reach=reach, columns=(*names, *statement.unchanged), pick=pick)
-    found = [] if reach is None else search.find(view, limits)
+    parts = [] if reach is None else search.find(view, limits)
     updates = None if statement.updates is None else _data_of(table, statement.updates)
     assigned = None if updates is None else frozenset(updates)
-    named = frozenset(table.column_names) if statement.inserts is not None else assigned or ()
-    brought = tuple(column for column in table.columns if column.name in named)
-    events = EventMaker(table, brought)
+    new_columns = frozenset(table.column_names) if statement.inserts is not None else assigned or ()
+    event_columns = tuple(column for column in table.columns if column.name in new_columns)
+    events = EventMaker(table, event_columns)
     matched = np.zeros(index.size, dtype=bool)
     batches: list[pa.RecordBatch] = []
     changes = updates is not None or statement.deletes
-    for rows in found:
+    for rows in parts:
         codes = index.look_up([rows.columns[name] for name in names])
         matched[codes] = True
         if not (changes or statement.unchanged):
@@ -325,7 +325,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
     )
     return EventBatches(
         batches=batches,
-        updated=frozenset() if assigned is None else frozenset(rows.file.number for rows in found),
+        updated=frozenset() if assigned is None else frozenset(rows.file.number for rows in parts),
         assigned=assigned,
     )
 
@@ -339,12 +339,12 @@ def _pairs(
     first = np.searchsorted(sorted_codes, codes, "left")
     counts = np.searchsorted(sorted_codes, codes, "right") - first
     limits.check_changes(int(counts.sum()))
-    at = np.repeat(np.arange(len(codes)), counts)
-    offsets = np.arange(len(at)) - np.repeat(np.cumsum(counts) - counts, counts)
+    positions = np.repeat(np.arange(len(codes)), counts)
+    offsets = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
     source = order[np.repeat(first, counts) + offsets]
-    taken = pa.array(at)
-    columns = {name: column.take(taken) for name, column in found.columns.items()}
-    rows = FileRows(file=found.file, rows=found.rows.take(taken), columns=columns)
+    indices = pa.array(positions)
+    columns = {name: column.take(indices) for name, column in found.columns.items()}
+    rows = FileRows(file=found.file, rows=found.rows.take(indices), columns=columns)
     return rows, pa.array(source)
 
 

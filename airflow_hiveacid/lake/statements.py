@@ -52,7 +52,7 @@ def insertion(
 ) -> Statement:
     """Return an INSERT INTO or INSERT OVERWRITE; `table` has its constraints."""
     # A date is spelled as the metastore spells it.
-    given = {
+    constants = {
         name: value.isoformat() if type(value) is dt.date else value
         for name, value in (partition or {}).items()
     }
@@ -60,7 +60,7 @@ def insertion(
         target=str(table.ref),
         source=_source(rows),
         mode=specs.InsertMode.OVERWRITE if overwrites else specs.InsertMode.APPEND,
-        partition=arguments.partition_values(given, nulls=arguments.null_columns(given)),
+        partition=arguments.partition_values(constants, nulls=arguments.null_columns(constants)),
     )
     resolve_insert(table, spec, rows.column_names)
     fixed = {
@@ -94,17 +94,17 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
     )
     update, _ = resolve_merge(table, spec, rows.column_names)
     names = tuple(name.lower() for name in spec.keys)
-    given = stored(table, rows)
-    own = _keys(table, given, names)
+    values = stored(table, rows)
+    own = _keys(table, values, names)
     for name in update.unchanged:
         simple.require_comparable(table, name, "column")
     index = KeyIndex.of(list(own.values()))
     _check_distinct(table, own, index)
-    check_not_null(table, given)
-    inserts = _completed(table, given, rows.num_rows)
+    check_not_null(table, values)
+    inserts = _completed(table, values, rows.num_rows)
     _check_new_rows(table, inserts)
     data = {column.name for column in table.columns}
-    changes = {name: given[name] for name in update.assignments if name not in names}
+    changes = {name: values[name] for name in update.assignments if name not in names}
     return Statement(
         spec,
         RowMerge(
@@ -115,7 +115,7 @@ def upsertion(table: TableInfo, rows: pa.Table, keys: Sequence[str] | str) -> St
             updates={**{n: own[n] for n in names if n in data}, **changes} if changes else None,
             inserts=inserts,
             deletes=False,
-            unchanged={name: given[name] for name in update.unchanged},
+            unchanged={name: values[name] for name in update.unchanged},
         ),
     )
 
@@ -133,10 +133,10 @@ def deletion_by_keys(table: TableInfo, rows: pa.Table) -> Statement:
     index = KeyIndex.of(list(own.values()))
     # A key that occurs twice would delete its rows twice.
     _, first = np.unique(index.of_rows[index.of_rows >= 0], return_index=True)
-    known = np.flatnonzero(index.of_rows >= 0)[first]
-    distinct = {name: column.take(pa.array(known)) for name, column in own.items()}
+    positions = np.flatnonzero(index.of_rows >= 0)[first]
+    distinct = {name: column.take(pa.array(positions)) for name, column in own.items()}
     work = RowMerge(
-        table=table, rows=len(known), keys=distinct, updates=None, inserts=None, deletes=True
+        table=table, rows=len(positions), keys=distinct, updates=None, inserts=None, deletes=True
     )
     return Statement(spec, work)
 
@@ -227,15 +227,15 @@ def _check_texts(table: TableInfo, values: Values, names: Sequence[str]) -> None
 
 def _check_distinct(table: TableInfo, own: Values, index: KeyIndex) -> None:
     names, rows = tuple(own), index.of_rows
-    without = int((rows < 0).sum())
-    if without:
+    null_count = int((rows < 0).sum())
+    if null_count:
         raise errors.SourceKeyError(
-            table=table.ref, keys=names, problem=f"{without} rows have NULL in their key"
+            table=table.ref, keys=names, problem=f"{null_count} rows have NULL in their key"
         )
     counts = np.bincount(rows, minlength=index.size)
     if (counts > 1).any():
-        at = int(np.flatnonzero(counts[rows] > 1)[0])
-        key = ", ".join(f"{name}={column[at].as_py()}" for name, column in own.items())
+        position = int(np.flatnonzero(counts[rows] > 1)[0])
+        key = ", ".join(f"{name}={column[position].as_py()}" for name, column in own.items())
         problem = f"{int((counts > 1).sum())} keys occur more than once, such as {key}"
         raise errors.SourceKeyError(table=table.ref, keys=names, problem=problem)
 

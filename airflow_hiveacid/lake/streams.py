@@ -132,10 +132,10 @@ class StreamWriter:
 
     def _by_table(self, rows: Rows) -> dict[TableRef, pa.Table]:
         refs = [TableRef.parse(name) for name in self._stream.names]
-        named = rows if isinstance(rows, Mapping) else {self._stream.names[0]: rows}
-        batch = {TableRef.parse(name): rows_of(each) for name, each in named.items()}
-        is_double = len(batch) < len(named)  # one table under two spellings
-        if is_double or not batch.keys() <= {*refs} or (named is not rows and len(refs) > 1):
+        rows_by_name = rows if isinstance(rows, Mapping) else {self._stream.names[0]: rows}
+        batch = {TableRef.parse(name): rows_of(each) for name, each in rows_by_name.items()}
+        is_double = len(batch) < len(rows_by_name)  # one table under two spellings
+        if is_double or not batch.keys() <= {*refs} or (rows_by_name is not rows and len(refs) > 1):
             raise ConfigurationError(
                 f"give rows for one table, or a dict from {', '.join(self._stream.names)} to rows"
             )

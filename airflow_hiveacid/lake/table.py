@@ -96,10 +96,10 @@ class Table(TableChanges[JobResult]):
         """
         schema = schema_of(self._info, columns)
         condition = simple_condition(self._info, where, parameters)
-        wanted = VersionSpec.of(version, timestamp, tag)
+        version_spec = VersionSpec.of(version, timestamp, tag)
         if self._snapshot is None or self._snapshot.is_closed:
             self._snapshot = self._session.snapshot(self._info)
-        return Scan(self._snapshot, schema, condition, wanted)
+        return Scan(self._snapshot, schema, condition, version_spec)
 
     def refresh(self) -> Table:
         """Load the table's definition again, let the next scan take a new snapshot; return self.

@@ -182,7 +182,7 @@ def storage_of(descriptor: Struct) -> Storage:
     """Convert a StorageDescriptor; a format has its own SerDe, because others read text, too."""
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""
-    found = next(
+    file_format = next(
         (
             format_
             for format_, classes in _CLASSES.items()
@@ -191,7 +191,7 @@ def storage_of(descriptor: Struct) -> Storage:
         FileFormat.OTHER,
     )
     return Storage(
-        format=found,
+        format=file_format,
         input_format=descriptor.inputFormat or "",
         serde=library,
         parameters=tuple(sorted((serde.parameters or {}).items())) if serde is not None else (),
@@ -218,14 +218,14 @@ def whole_partition_infos(
     table: TableInfo, partitions: Iterable[Struct]
 ) -> Iterator[PartitionInfo]:
     """Convert Partition structs with storage and columns; equal values share one object."""
-    kept: dict[object, Any] = {}
+    shared_values: dict[object, Any] = {}
     for partition in partitions:
         storage, columns = storage_of(partition.sd), _columns(partition.sd.cols)
         yield partition_info(
             table,
             partition,
-            kept.setdefault(storage, storage),
-            None if columns == table.columns else kept.setdefault(columns, columns),
+            shared_values.setdefault(storage, storage),
+            None if columns == table.columns else shared_values.setdefault(columns, columns),
         )
 
 

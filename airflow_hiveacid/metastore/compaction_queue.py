@@ -227,8 +227,8 @@ class CompactionEntry:
     @property
     def asked_by(self) -> str:
         """A description of the entry, including the client that requested it."""
-        who = self.initiator_id or "another client"
-        return f"compaction {self.entry_id} ({self.compaction_type.value}, requested by {who})"
+        client = self.initiator_id or "another client"
+        return f"compaction {self.entry_id} ({self.compaction_type.value}, requested by {client})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

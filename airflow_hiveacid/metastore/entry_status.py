@@ -46,10 +46,10 @@ class EntryStatus:
         """A sentence that names the entry, its owner and its progress."""
         entry = self.entry
         owner = entry.owner if self.names_owners else ""
-        of = f", by {owner}" if owner else ""
+        by_owner = f", by {owner}" if owner else ""
         where = entry.partition or "the table"
         return (
-            f"compaction {entry.entry_id} ({entry.compaction_type.value}{of}) of {where}"
+            f"compaction {entry.entry_id} ({entry.compaction_type.value}{by_owner}) of {where}"
             f" {self._progress}"
         )
 

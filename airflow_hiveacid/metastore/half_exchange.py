@@ -67,11 +67,11 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
     Errors of the metastore are raised: then nobody knows whether it has ended.
     """
     absent = errors.TableNotFoundError(table=ref)
-    kept = kept_table(ref)
+    kept_ref = kept_table(ref)
     if is_kept_name(ref):
         return absent
     try:
-        copies = copies_of(client, ref, client.get_table(kept))
+        copies = copies_of(client, ref, client.get_table(kept_ref))
     except (errors.TableNotFoundError, errors.UnsupportedTableError):
         return absent
     if all(copy.kind is not TransactionalKind.NONE for copy in copies):
@@ -79,7 +79,7 @@ def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
     return errors.UnsupportedTableError(
         table=ref,
         detail="is missing, because its conversion to flat was interrupted, or still runs. Its"
-        f" rows are in {kept}: do not create it, but run"
+        f" rows are in {kept_ref}: do not create it, but run"
         f" `python -m airflow_hiveacid convert {ref} --to flat`, which gives the name to the flat"
         " copy with these rows",
     )

@@ -126,11 +126,11 @@ def partitions_of(
     if partition is None:
         return client.list_partitions(table)
     name = PartitionName.parse(partition)
-    found = client.get_partitions(table, [name])
+    partitions = client.get_partitions(table, [name])
     # An unpartitioned table is its own only partition. Some metastore databases ignore case.
-    if [one.name for one in found] != [name]:
+    if [info.name for info in partitions] != [name]:
         raise errors.PartitionNotFoundError(table=table.ref, partition=partition)
-    return found
+    return partitions
 
 
 def check_table(client: MetastorePort, table: TableInfo) -> None:

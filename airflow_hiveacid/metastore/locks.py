@@ -163,9 +163,9 @@ def components_for(
     Partitions are locked if they are known in advance, otherwise the table; for a write, the table
     lock is then marked as a dynamic partition write.
     """
-    found = [c for a in reads for c in _read_components(a)]
-    found += [c for a in writes for c in _write_components(a, generation)]
-    return tuple(sorted(dict.fromkeys(found), key=_order))
+    components = [c for a in reads for c in _read_components(a)]
+    components += [c for a in writes for c in _write_components(a, generation)]
+    return tuple(sorted(dict.fromkeys(components), key=_order))
 
 
 def components_to_define(
@@ -206,9 +206,9 @@ def in_the_way(
             return text
 
     # A request may have thousands of partitions, and so may the locks: look each up once.
-    wanted: defaultdict[tuple[TableRef, LockType, LockLevel], set[Hashable]] = defaultdict(set)
+    requests: defaultdict[tuple[TableRef, LockType, LockLevel], set[Hashable]] = defaultdict(set)
     for part in components:
-        keys = wanted[part.table, part.lock_type, part.level]
+        keys = requests[part.table, part.lock_type, part.level]
         if part.partition is not None:
             keys.add(key(str(part.partition)))
 
@@ -219,10 +219,10 @@ def in_the_way(
                 kind, lock.lock_type, generation, requested_level=level, held_level=lock.level
             )
             and (not keys or not lock.partition or key(lock.partition) in keys)
-            for (ref, kind, level), keys in wanted.items()
+            for (ref, kind, level), keys in requests.items()
         )
 
-    for _, kind, _ in wanted:
+    for _, kind, _ in requests:
         may_share(kind, LockType.SHARED_READ, generation)  # check it even if there are no locks
     return tuple(filter(is_in_the_way, locks))
 
@@ -238,14 +238,14 @@ def blockers_of(
     `locks` are all locks of the server, including those of the request. The lock that the server
     names as the obstacle comes first, then the granted locks, then those that wait, too.
     """
-    named = {lock.blocked_by for lock in locks if lock.lock_id == lock_id}
+    obstacle_ids = {lock.blocked_by for lock in locks if lock.lock_id == lock_id}
     earlier = [k for k in locks if k.lock_id < lock_id and k.txn_id != request.txn_id]
-    blockers = {lock.lock_id: lock for lock in earlier if lock.lock_id in named}
+    blockers = {lock.lock_id: lock for lock in earlier if lock.lock_id in obstacle_ids}
     for lock in in_the_way(earlier, request.components, generation):
         blockers[lock.lock_id] = lock
 
     def order(lock: LockInfo) -> tuple[bool, bool, LockId]:
-        return lock.lock_id not in named, lock.state is not LockState.ACQUIRED, lock.lock_id
+        return lock.lock_id not in obstacle_ids, lock.state is not LockState.ACQUIRED, lock.lock_id
 
     return tuple(sorted(blockers.values(), key=order))
 

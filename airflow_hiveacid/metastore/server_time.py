@@ -66,10 +66,10 @@ def server_now(client: MetastorePort) -> float | None:
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:
-        found = [t.started_s for t in client.open_txns_info() if t.txn_id == txn_id]
+        start_times = [t.started_s for t in client.open_txns_info() if t.txn_id == txn_id]
     finally:
         client.commit_txn(txn_id)
-    return found[0] - _RESOLUTION_S if found and found[0] is not None else None
+    return start_times[0] - _RESOLUTION_S if start_times and start_times[0] is not None else None
 
 
 def time_of_lock(
@@ -79,9 +79,9 @@ def time_of_lock(
 
     The readings of the local clock are from before the request, and from after it was granted.
     """
-    got = [one.acquired_s for one in locks if one.txn_id == txn_id and one.acquired_s]
-    if not got:
+    times = [lock.acquired_s for lock in locks if lock.txn_id == txn_id and lock.acquired_s]
+    if not times:
         return None
     # Only the lock with the latest time certainly belongs to this request. Other locks may be from
     # an earlier request.
-    return ServerTime.of(max(got), before_s=before_s, after_s=after_s)
+    return ServerTime.of(max(times), before_s=before_s, after_s=after_s)

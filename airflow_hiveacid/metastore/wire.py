@@ -60,8 +60,8 @@ def received(
     """
     if number is None:
         raise KeyError(number)
-    found = members.get(number)
-    return kind.received(f"{what} {number}") if found is None else found
+    member = members.get(number)
+    return kind.received(f"{what} {number}") if member is None else member
 
 
 def seconds_of(milliseconds: int | None) -> float | None:

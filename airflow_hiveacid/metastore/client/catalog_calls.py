@@ -324,13 +324,13 @@ class CatalogCalls:
         """Return at least the names of those partitions that exist; look up each of a few."""
         if len(names) > _FEW_PARTITIONS:
             return self._partition_names(ref)
-        found = []
+        matches = []
         for name in names:  # the server takes a name for a pattern, which also matches similar ones
             arguments = (ref.db, ref.name, name.directory_values, _ALL)
-            found += self._connection.catalog_call(
+            matches += self._connection.catalog_call(
                 "get_partition_names_ps", *arguments, repeat=Repeat.SAFE
             )
-        return found
+        return matches
 
     def _raw_table(self, ref: TableRef) -> Struct:
         request = tables.GetTableRequest(

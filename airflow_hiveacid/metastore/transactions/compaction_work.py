@@ -146,10 +146,10 @@ class CompactionWork:
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
         publishing; a worker whose entry has left the queue has already published its result.
         """
-        taken = self._worker.taken_on_3()
-        if taken is not None:
-            self.refuse(taken)
-        return taken is not None
+        why = self._worker.taken_on_3()
+        if why is not None:
+            self.refuse(why)
+        return why is not None
 
     def refuse(self, why: str, *, is_pointless: bool = False) -> None:
         """Abort the transaction; record in the queue why nothing was compacted.
@@ -308,12 +308,12 @@ class _QueueWorker:
         """Return a running compactor's lock; None if it has ended."""
         locks = self.client.show_locks(lock_of_compactors(self.ref))
         partition = "" if self.partition is None else str(self.partition).lower()
-        here = (
+        compactor_locks = (
             lock
             for lock in locks
             if lock.state is LockState.ACQUIRED and (lock.partition or "").lower() == partition
         )
-        return next(here, None)
+        return next(compactor_locks, None)
 
     def _owner_of(self, rival: LockInfo | None) -> str:
         if rival is None or rival.txn_id is None:
@@ -426,11 +426,11 @@ class _QueueWorker:
     def end_requests(self, why: str) -> None:
         """End entries of this worker's pool that remain in the queue after a failed `claim`."""
         try:
-            left = [entry for entry in self._at_work() if entry.pool == self.pool]
+            leftovers = [entry for entry in self._at_work() if entry.pool == self.pool]
         except errors.MetastoreError as error:
             _log.warning("cannot look for leftover entries of pool %s: %s", self.pool, error)
             return
-        for entry in left:
+        for entry in leftovers:
             end_entry(self.client, ClaimedCompaction.of_entry(entry), why)
 
 
@@ -508,13 +508,13 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
         txns = client.valid_txns()
         locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
         granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
-        held = {(k.partition or "").lower() for k in granted}
+        partitions = {(k.partition or "").lower() for k in granted}
         listed = client.show_compactions(ref)
         entries = [e for e in listed if e.state.is_pending]
-        left = [e for e in listed if e.entry_id in ours]
-        left = [e for e in left if str(e.partition or "").lower() not in held]
-        dead = [e for e in entries if e.is_dead(txns) or (e in left and e.is_at_work)]
-        lost = [e for e in _lost(listed) if e in left]
+        leftovers = [e for e in listed if e.entry_id in ours]
+        leftovers = [e for e in leftovers if str(e.partition or "").lower() not in partitions]
+        dead = [e for e in entries if e.is_dead(txns) or (e in leftovers and e.is_at_work)]
+        lost = [e for e in _lost(listed) if e in leftovers]
         for entry in dead:
             _end_dead(client, entry)
         for request in lost:

@@ -130,17 +130,17 @@ def job_digest(job_key: str) -> str:
 def copies_of(job_key: str, locks: Iterable[LockInfo]) -> tuple[Rival, ...]:
     """Return the transactions with a held or waiting lock under this job key, sorted by ID."""
     digest = job_digest(job_key)
-    found: dict[TxnId, Rival] = {}
+    copies: dict[TxnId, Rival] = {}
     for lock in locks:
         match = _AGENT_INFO.search(lock.agent_info)
         if match and match["digest"] == digest and lock.txn_id is not None:
-            found[lock.txn_id] = Rival(
+            copies[lock.txn_id] = Rival(
                 txn_id=lock.txn_id,
                 part_digest=match["part"],
                 attempt=AttemptId.parse(match["attempt"]),
                 first_txn_id=TxnId(int(match["first"])),
             )
-    return tuple(found[txn_id] for txn_id in sorted(found))
+    return tuple(copies[txn_id] for txn_id in sorted(copies))
 
 
 def is_of_this_provider(agent_info: str) -> bool:

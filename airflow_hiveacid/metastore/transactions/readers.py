@@ -61,13 +61,13 @@ def possible_readers(
             locks.setdefault(lock.txn_id, []).append(lock)
     are_complete = _locks_are_complete(client)
     whys = {t: _why(ref, locks.get(t, ()), are_complete=are_complete) for t in txns.open}
-    found = {txn_id: why for txn_id, why in whys.items() if why}
-    if not found:
+    reasons = {txn_id: why for txn_id, why in whys.items() if why}
+    if not reasons:
         return ()
-    owners = {one.txn_id: one for one in client.open_txns_info()}
+    owners = {txn.txn_id: txn for txn in client.open_txns_info()}
     readers = []
-    for txn_id, why in sorted(found.items()):
-        owner, held = owners.get(txn_id), locks.get(txn_id, ())
+    for txn_id, why in sorted(reasons.items()):
+        owner, txn_locks = owners.get(txn_id), locks.get(txn_id, ())
         started_s = None if owner is None else owner.started_s
         readers.append(
             Reader(
@@ -75,7 +75,7 @@ def possible_readers(
                 why=why,
                 user="" if owner is None else owner.user,
                 host="" if owner is None else owner.host,
-                job_key=next((job_key_in(lock.agent_info) for lock in held), ""),
+                job_key=next((job_key_in(lock.agent_info) for lock in txn_locks), ""),
                 open_for_s=None if started_s is None else max(0.0, round(now_s() - started_s)),
             )
         )
@@ -88,12 +88,12 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
         return "it has no lock, so it may read any table"
     for lock in locks:
         if lock.covers(ref) or lock.covers(presence_of_compactions(ref)):
-            what = ".".join(name for name in (lock.db, lock.table) if name)
-            return f"it has requested a {lock.lock_type.value} lock on {what}"
-    others = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
-    if not are_complete and others:
+            lock_name = ".".join(name for name in (lock.db, lock.table) if name)
+            return f"it has requested a {lock.lock_type.value} lock on {lock_name}"
+    foreign_locks = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
+    if not are_complete and foreign_locks:
         return f"{_LOCKLESS}=true, so it may read tables without a lock"
-    if any(_QUERY.fullmatch(lock.agent_info) is None for lock in others):
+    if any(_QUERY.fullmatch(lock.agent_info) is None for lock in foreign_locks):
         return "its client may lock further tables later, so the transaction may read any table"
     return None
 

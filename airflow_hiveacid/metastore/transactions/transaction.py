@@ -334,12 +334,12 @@ class MetastoreTransaction:
             _log.info("statistics marked as outdated table=%s count=%s", table.ref, count)
 
     def _check_locked(self, ref: TableRef, names: Collection[PartitionName]) -> None:
-        named = [a.partitions for a in self._plan.writes if a.ref == ref]
-        if not named:
+        partition_lists = [a.partitions for a in self._plan.writes if a.ref == ref]
+        if not partition_lists:
             raise ValueError(f"table {ref} is not among the tables this transaction writes")
-        if any(not partitions for partitions in named):
+        if any(not partitions for partitions in partition_lists):
             return  # the lock is on the whole table
-        locked = {name for partitions in named for name in partitions or ()}
+        locked = {name for partitions in partition_lists for name in partitions or ()}
         strangers = sorted(str(name) for name in names if name not in locked)
         if strangers:
             raise ValueError(f"table {ref}: no lock on partitions {', '.join(strangers)}")

@@ -171,9 +171,9 @@ def list_in_place(table: TableInfo, roots: Sequence[PartitionInfo]) -> list[List
 
 
 def _each(do: Callable[[Move], None], moves: Sequence[Move], guard: Callable[[], None]) -> None:
-    for at in range(0, len(moves), AT_ONCE):
+    for start in range(0, len(moves), AT_ONCE):
         guard()
-        side_by_side(do, moves[at : at + AT_ONCE])
+        side_by_side(do, moves[start : start + AT_ONCE])
 
 
 def _move(location: str, source: str, target: str, *, may_lack: bool = False) -> None:

@@ -96,36 +96,36 @@ class Ledger(json_files.NotesOfTable):
         an entry cannot be read at the moment, so its content is unknown.
         """
         for _ in range(_LOOKS):
-            found = self._entries(job_key, self._list())
-            if found is not None:
-                return tuple(sorted(found, key=lambda e: (e.is_confirmed, entry_name(e))))
+            entries = self._entries(job_key, self._list())
+            if entries is not None:
+                return tuple(sorted(entries, key=lambda e: (e.is_confirmed, entry_name(e))))
         raise StorageError(f"{self._uri()} kept changing while it was read; try again later")
 
     def _entries(self, job_key: str, files: Iterable[FileEntry]) -> list[LedgerEntry] | None:
         """Read a job's entries from listed files; return None if a listed file no longer exists."""
         files = tuple(files)
         prefix = _prefix(job_key, self.table_id)
-        found: dict[str, LedgerEntry] = {}
+        entries: dict[str, LedgerEntry] = {}
         rolled = self._rolled(files, prefix)
         if rolled is None:
             return None
         for line in rolled:
-            self._keep(found, line.name, self._in_roll(line, job_key), job_key)
+            self._keep(entries, line.name, self._in_roll(line, job_key), job_key)
         for file in files:
             if not file.name.startswith(prefix) or _NAME.fullmatch(file.name) is None:
                 continue
             entry = self._read(file.name, job_key, file.modified_s)
             if entry is None:
                 return None
-            self._keep(found, file.name, entry, job_key)
-        return list(found.values())
+            self._keep(entries, file.name, entry, job_key)
+        return list(entries.values())
 
     def _keep(
-        self, found: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
+        self, entries: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
     ) -> None:
-        known, own = found.get(name), self._own(name, entry, job_key)
-        if known is None or own.is_legible or not known.is_legible:
-            found[name] = own
+        earlier, own = entries.get(name), self._own(name, entry, job_key)
+        if earlier is None or own.is_legible or not earlier.is_legible:
+            entries[name] = own
 
     def _own(self, name: str, entry: LedgerEntry, job_key: str) -> LedgerEntry:
         if (entry.job_key, entry.table_id) == (job_key, self.table_id):
@@ -151,11 +151,11 @@ class Ledger(json_files.NotesOfTable):
     def entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
         """Return the entry of a transaction or, among the newest entries, of a write ID."""
         names = [(file, _NAME.fullmatch(file.name)) for file in self._list()]
-        known = [(file, match) for file, match in names if match is not None]
+        matches = [(file, match) for file, match in names if match is not None]
         if txn_id is not None:
-            known = [(file, match) for file, match in known if int(match["txn_id"]) == txn_id]
-        known.sort(key=lambda one: (one[0].modified_s or 0.0, one[0].name), reverse=True)
-        for file, _ in known[:_MOST_SEARCHED]:
+            matches = [(file, match) for file, match in matches if int(match["txn_id"]) == txn_id]
+        matches.sort(key=lambda pair: (pair[0].modified_s or 0.0, pair[0].name), reverse=True)
+        for file, _ in matches[:_MOST_SEARCHED]:
             entry = self._read(file.name, "")
             if entry is None or not entry.is_legible or entry.table_id != self.table_id:
                 continue
@@ -171,9 +171,9 @@ class Ledger(json_files.NotesOfTable):
                 break
         else:
             return None
-        wanted = f"{write_id}".encode()
+        digits = f"{write_id}".encode()
         for line in lines:
-            if line.name.endswith(end) and (txn_id is not None or wanted in line.text):
+            if line.name.endswith(end) and (txn_id is not None or digits in line.text):
                 entry = self._in_roll(line, "")
                 if entry.is_legible and (txn_id is not None or entry.write_id == write_id):
                     return entry
@@ -190,7 +190,7 @@ class Ledger(json_files.NotesOfTable):
         `txns` were fetched, because a job writes its entry before it commits.
         """
         names = {file.name for file in self._list()}
-        left = []
+        prepared_names = []
         for name in names:
             match = _NAME.fullmatch(name)
             if match is None or match["state"] == _DONE:
@@ -198,10 +198,10 @@ class Ledger(json_files.NotesOfTable):
             if name.removesuffix(_PREPARED_END) + _DONE_END not in names and txns.is_visible(
                 TxnId(int(match["txn_id"]))
             ):
-                left.append(name)
-        found = each_in_threads(lambda name: self._read(name, ""), left)
+                prepared_names.append(name)
+        entries = each_in_threads(lambda name: self._read(name, ""), prepared_names)
         return tuple(
-            e for e in found if e is not None and e.is_legible and e.table_id == self.table_id
+            e for e in entries if e is not None and e.is_legible and e.table_id == self.table_id
         )
 
     def confirm_committed(
@@ -219,14 +219,14 @@ class Ledger(json_files.NotesOfTable):
         `directories` are the URIs of directories that exist. The lists are the metastore's current
         ones. Return the entries that are still unconfirmed.
         """
-        left = []
+        remainder = []
         for entry in unconfirmed:
             is_there = not set(entry.directories).isdisjoint(directories)
             if is_there and _may_be_committed(entry, write_ids, txns):
                 self.write(dataclasses.replace(entry, is_confirmed=True))
             else:
-                left.append(entry)
-        return tuple(left)
+                remainder.append(entry)
+        return tuple(remainder)
 
     def withdraw(self, entry: LedgerEntry) -> None:
         """Remove the entry of an aborted attempt."""
@@ -238,9 +238,9 @@ class Ledger(json_files.NotesOfTable):
         An old copy that repeats an earlier batch finds the newer batch, so it applies nothing.
         `files` are the listed files of the directory.
         """
-        there = {file.name for file in files}
+        names = {file.name for file in files}
         for entry in sorted(entries, key=lambda e: e.is_confirmed):  # prepared entries first
-            if entry_name(entry) in there:
+            if entry_name(entry) in names:
                 self._delete(entry_name(entry))
 
     def tidy(self, now_s: float, retention_s: float) -> tuple[FileEntry, ...]:
@@ -263,13 +263,13 @@ class Ledger(json_files.NotesOfTable):
         matches = [(file, _NAME.fullmatch(file.name)) for file in files]
         done = [file for file, match in matches if match is not None and match["state"] == _DONE]
         if len(done) >= _ROLL_AT:
-            found = each_in_threads(self._line, done[:_MOST_ROLLED])
-            lines = [line for line in found if line is not None]
-            there = {file.name for file in files}
-            self._write_roll(lines, there)
+            results = each_in_threads(self._line, done[:_MOST_ROLLED])
+            lines = [line for line in results if line is not None]
+            names = {file.name for file in files}
+            self._write_roll(lines, names)
             prepared = (line.name.removesuffix(_DONE_END) + _PREPARED_END for line in lines)
             # Prepared entries first: each that remains still has its confirmed entry.
-            each_in_threads(self._delete, [name for name in prepared if name in there])
+            each_in_threads(self._delete, [name for name in prepared if name in names])
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)
 
@@ -298,8 +298,8 @@ class Ledger(json_files.NotesOfTable):
                 if lines is None:
                     return  # another job is merging rolls
                 merged |= {line.name: line for line in lines}
-            kept = [n for n in merged.values() if not _is_over(n, now_s, retention_s)]
-            self._write_roll(kept, {file.name for file in rolls})
+            unexpired_lines = [n for n in merged.values() if not _is_over(n, now_s, retention_s)]
+            self._write_roll(unexpired_lines, {file.name for file in rolls})
             for file in small:
                 self._delete(file.name)
             return
@@ -310,9 +310,9 @@ class Ledger(json_files.NotesOfTable):
         if lines is not None and all(_is_over(n, now_s, retention_s) for n in lines):
             self._delete(old.name)
 
-    def _write_roll(self, lines: Sequence[Line], there: Collection[str]) -> None:
+    def _write_roll(self, lines: Sequence[Line], names: Collection[str]) -> None:
         if lines:
-            numbers = (self._numbers(n)[0] for n in there if n.startswith(self._roll_prefix))
+            numbers = (self._numbers(n)[0] for n in names if n.startswith(self._roll_prefix))
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
             self._write(name, packed(lines))
@@ -334,7 +334,7 @@ class Ledger(json_files.NotesOfTable):
         has set. `now_s` is limited to the newest file's time, as a clock may be a month ahead. Of
         very many old entries, only a random sample is read.
         """
-        gone = 0
+        removals = 0
         files = self._list() if files is None else tuple(files)
         now_s = min(now_s, max((f.modified_s for f in files if f.modified_s), default=now_s))
         old = [
@@ -350,8 +350,8 @@ class Ledger(json_files.NotesOfTable):
             recorded_s = 0.0 if entry is None else max(entry.recorded_s, file.modified_s or 0.0)
             if entry is None or recorded_s + entry.retention_s < now_s:
                 self._delete(file.name)
-                gone += 1
-        return gone
+                removals += 1
+        return removals
 
     def _read(self, name: str, job_key: str, modified_s: float | None = None) -> LedgerEntry | None:
         try:
@@ -414,22 +414,22 @@ def committed(
     `entries` are all entries of the job (`Ledger.entries`). The lists are those of the reader's
     snapshot.
     """
-    found: dict[TxnId, LedgerEntry] = {}
+    changes: dict[TxnId, LedgerEntry] = {}
     prepared: dict[TxnId, LedgerEntry] = {}
     for entry in entries:  # prepared entries come first
         if entry.is_confirmed:
             twin = prepared.get(entry.txn_id)
-            done = entry
+            change = entry
             if not entry.is_legible and twin is not None:
-                done = dataclasses.replace(twin, is_confirmed=True)
-            if done.is_legible:
-                done = dataclasses.replace(done, doubt=doubt_of(done, write_ids, txns))
-            found[entry.txn_id] = done
+                change = dataclasses.replace(twin, is_confirmed=True)
+            if change.is_legible:
+                change = dataclasses.replace(change, doubt=doubt_of(change, write_ids, txns))
+            changes[entry.txn_id] = change
             continue
         prepared[entry.txn_id] = entry
         if _may_be_committed(entry, write_ids, txns):
-            found[entry.txn_id] = entry
-    return tuple(found.values())
+            changes[entry.txn_id] = entry
+    return tuple(changes.values())
 
 
 def abandoned(
@@ -491,15 +491,15 @@ def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line,
         >>> unpacked(packed([line])) == (line,)
         True
     """
-    found = []
+    lines = []
     try:
-        wanted = prefix.encode()
+        start = prefix.encode()
         for line in zlib.decompress(content).split(b"\n"):
-            if line.startswith(wanted) and line:
+            if line.startswith(start) and line:
                 name, modified_s, text = line.split(b" ", 2)
-                found.append(
+                lines.append(
                     Line(name=name.decode(), modified_s=seconds(float(modified_s)), text=text)
                 )
     except (zlib.error, ValueError) as error:
         raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
-    return tuple(found)
+    return tuple(lines)

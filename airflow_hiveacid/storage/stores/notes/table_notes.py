@@ -85,10 +85,10 @@ class TableNotes(json_files.NotesOfTable):
         """Return the noted failures of these partitions' compactions, by the partition's name."""
         names = {partition: self._failures(partition) for partition in partitions}
         if len(names) > 1:  # one listing instead of a request for each missing note
-            there = set(json_files.HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
-            names = {partition: name for partition, name in names.items() if name in there}
-        found = {p: self._read_failures(name) for p, name in names.items()}
-        return {p: failures for p, failures in found.items() if failures is not None}
+            files = set(json_files.HiddenFiles(self.location).named(f"{_FAILURES}{self._digest}."))
+            names = {partition: name for partition, name in names.items() if name in files}
+        notes = {p: self._read_failures(name) for p, name in names.items()}
+        return {p: failures for p, failures in notes.items() if failures is not None}
 
     def note_failures(self, partition: str, failures: CompactionFailures | None) -> None:
         """Write the note about the failures of a partition's compactions; None removes it."""

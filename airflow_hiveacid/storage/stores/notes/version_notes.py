@@ -82,22 +82,22 @@ class VersionNotes(json_files.NotesOfTable):
             singles = each_in_threads(self._single, self._of_table(names, _COMMIT))
             if None not in bundled and None not in singles:
                 break  # otherwise, a different process has just put a note into a bundle
-        found = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
-        return tuple(found[write_id] for write_id in sorted(found))
+        commits = {n.write_id: n for notes in (*bundled, *singles) for n in notes or ()}
+        return tuple(commits[write_id] for write_id in sorted(commits))
 
     def written_partitions(self, write_ids: range) -> frozenset[str] | None:
         """Return the partitions that these commits changed; None if a commit has no intact note."""
-        wanted = {WriteId(write_id) for write_id in write_ids}
-        single = f"{_COMMIT}{self._digest}."
-        names = [f"{single}{write_id:020d}.json" for write_id in write_ids]
-        there = set(self._names(_COMMITS)) if names else set()
-        found = each_in_threads(self._single, [name for name in names if name in there])
-        notes = {note.write_id: note for of_file in found for note in of_file or ()}
-        if wanted - notes.keys() and self._of_table(there, _BUNDLE):
+        ids = {WriteId(write_id) for write_id in write_ids}
+        prefix = f"{_COMMIT}{self._digest}."
+        names = [f"{prefix}{write_id:020d}.json" for write_id in write_ids]
+        all_names = set(self._names(_COMMITS)) if names else set()
+        singles = each_in_threads(self._single, [name for name in names if name in all_names])
+        notes = {note.write_id: note for of_file in singles for note in of_file or ()}
+        if ids - notes.keys() and self._of_table(all_names, _BUNDLE):
             notes = {note.write_id: note for note in self.commits()}
-        if any(w not in notes or notes[w].table_id != self.table_id for w in wanted):
+        if any(w not in notes or notes[w].table_id != self.table_id for w in ids):
             return None
-        return frozenset(partition for w in wanted for partition in notes[w].partitions)
+        return frozenset(partition for w in ids for partition in notes[w].partitions)
 
     def tidy_commits(self, oldest: Mapping[str, WriteId], before_s: float) -> None:
         """Bundle commit notes, and remove the notes of versions that are no longer readable.
@@ -130,10 +130,10 @@ class VersionNotes(json_files.NotesOfTable):
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
         # Without commit notes, a later loss of compacted files could not be detected.
         self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))
-        gone = {note.write_id for note in over}
-        kept = [note for note in every if note.write_id not in gone]
-        for at in range(0, len(kept), _MOST_IN_BUNDLE):
-            self._write_bundle(kept[at : at + _MOST_IN_BUNDLE])
+        over_ids = {note.write_id for note in over}
+        remainder = [note for note in every if note.write_id not in over_ids]
+        for start in range(0, len(remainder), _MOST_IN_BUNDLE):
+            self._write_bundle(remainder[start : start + _MOST_IN_BUNDLE])
         # If a reader no longer finds a listed file, it lists the directory again.
         for name in (*bundles, *singles):
             self._forget(name)
@@ -157,12 +157,12 @@ class VersionNotes(json_files.NotesOfTable):
     def _bundle_up(
         self, names: Sequence[str], read: Callable[[str], tuple[CommitNote, ...] | None]
     ) -> None:
-        found = each_in_threads(read, names)
+        contents = each_in_threads(read, names)
         # None means that the file no longer exists. For a damaged file, the tuple is empty.
-        held = {name: notes for name, notes in zip(names, found, strict=True) if notes}
-        if held:
-            self._write_bundle([note for notes in held.values() for note in notes])
-            each_in_threads(self._forget, list(held))
+        notes_by_file = {name: notes for name, notes in zip(names, contents, strict=True) if notes}
+        if notes_by_file:
+            self._write_bundle([note for notes in notes_by_file.values() for note in notes])
+            each_in_threads(self._forget, list(notes_by_file))
 
     def _write_bundle(self, notes: Iterable[CommitNote]) -> None:
         name = f"{_BUNDLE}{self._digest}.{uuid.uuid4().hex}.json"
@@ -186,9 +186,9 @@ class VersionNotes(json_files.NotesOfTable):
     def promises(self) -> Promises:
         """Return all notes about keeping versions; raise CorruptFileError for a damaged horizon."""
         while True:
-            found = self._promises()
-            if found is not None:
-                return found
+            promises = self._promises()
+            if promises is not None:
+                return promises
 
     def _promises(self) -> Promises | None:
         # None if a listed note is gone: its replacement was written before.
@@ -265,9 +265,9 @@ class VersionNotes(json_files.NotesOfTable):
             every = self._read_all(names, OwnCompaction, listed_as="entries")
             if every is None:
                 continue  # another process is merging them
-            aborted = {w for one in every for w in one.aborted}
-            last = max(one.entry_id for one in every)
-            own = [OwnCompaction(entry_id=i) for i in {one.entry_id for one in every} - {last}]
+            aborted = {w for note in every for w in note.aborted}
+            last = max(note.entry_id for note in every)
+            own = [OwnCompaction(entry_id=i) for i in {note.entry_id for note in every} - {last}]
             own.append(OwnCompaction(entry_id=last, aborted=tuple(sorted(aborted))))
             self._note(f"{prefix}{uuid.uuid4().hex}.json", {"entries": own})
             for name in names:
@@ -277,9 +277,9 @@ class VersionNotes(json_files.NotesOfTable):
 
     def resets(self) -> tuple[Reset, ...]:
         """Return the recorded file removals that did not create a version."""
-        while (found := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
+        while (resets := self._resets(self._names(f"{_RESET}{self._digest}."))) is None:
             pass
-        return found
+        return resets
 
     def _resets(self, names: Sequence[str]) -> tuple[Reset, ...] | None:
         return self._read_all(names, Reset, listed_as="resets")
@@ -287,9 +287,9 @@ class VersionNotes(json_files.NotesOfTable):
     def tidy_resets(self) -> None:
         """Merge the notes about removals, because each reader of a version reads them all."""
         while len(names := self._names(f"{_RESET}{self._digest}.")) >= _ENOUGH_TO_BUNDLE:
-            found = self._resets(names)
-            if found is not None:
-                self.note_resets(list(dict.fromkeys(found)))
+            resets = self._resets(names)
+            if resets is not None:
+                self.note_resets(list(dict.fromkeys(resets)))
                 for name in names:
                     self._forget(name)
 
@@ -311,8 +311,8 @@ class VersionNotes(json_files.NotesOfTable):
 
     def tag(self, name: str) -> Tag | None:
         """Return one tag; None if no tag has that name."""
-        found = self._tags(self._tag_prefix(name))
-        return max(found, key=lambda tag: tag.made_s, default=None)
+        tags = self._tags(self._tag_prefix(name))
+        return max(tags, key=lambda tag: tag.made_s, default=None)
 
     def note_tag(self, tag: Tag) -> None:
         """Write a tag; it replaces an older tag of the same name."""
@@ -338,10 +338,10 @@ class VersionNotes(json_files.NotesOfTable):
         while True:
             names = self._names(prefix)
             new = [name for name in names if name not in known]
-            found = dict(zip(new, each_in_threads(lambda n: self._read(n, Tag), new), strict=True))
-            known.update((name, tags[0]) for name, tags in found.items() if tags is not None)
+            notes = dict(zip(new, each_in_threads(lambda n: self._read(n, Tag), new), strict=True))
+            known.update((name, tags[0]) for name, tags in notes.items() if tags is not None)
             # otherwise, a different tag may have replaced a listed tag
-            if None not in found.values():
+            if None not in notes.values():
                 return tuple(known[name] for name in names)
 
     # ---- files -----------------------------------------------------------------------------------
@@ -382,8 +382,8 @@ class VersionNotes(json_files.NotesOfTable):
     def _read_all(
         self, names: Sequence[str], cls: type[_T], *, listed_as: str | None = None
     ) -> tuple[_T, ...] | None:
-        found = each_in_threads(lambda name: self._read(name, cls, listed_as=listed_as), names)
-        return None if None in found else tuple(note for notes in found for note in notes or ())
+        lists = each_in_threads(lambda name: self._read(name, cls, listed_as=listed_as), names)
+        return None if None in lists else tuple(note for notes in lists for note in notes or ())
 
     def _note(self, name: str, note: object) -> None:
         self._write(name, json_files.note_content(note, version=_VERSION))
@@ -397,11 +397,11 @@ class VersionNotes(json_files.NotesOfTable):
 
 
 def _latest(resets: Iterable[Reset]) -> dict[str, WriteId]:
-    found: dict[str, WriteId] = {}
-    for one in resets:
-        partition = str(one.partition)
-        found[partition] = max(one.write_id, found.get(partition, one.write_id))
-    return found
+    latest: dict[str, WriteId] = {}
+    for reset in resets:
+        partition = str(reset.partition)
+        latest[partition] = max(reset.write_id, latest.get(partition, reset.write_id))
+    return latest
 
 
 def _without_evidence(
