@@ -418,7 +418,7 @@ def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
 def _why_other(
     client: MetastorePort, table: TableInfo, noted: Owner, location: str, neighbours: Neighbours
 ) -> str | None:
-    """Return to whom a location belongs by a note, or None if no other owner still has it."""
+    """Return which other owner, named by a note, still has a location, or None."""
     if noted.metastore != client.metastore_id:
         return f"belongs to {noted}, and this is the metastore {client.metastore_id}"
     if noted.table != table.ref and neighbours.has(client, noted.table, identities(location)):
