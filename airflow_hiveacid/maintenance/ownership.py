@@ -271,10 +271,10 @@ def check_outside(
     _check_around(client, table, around, neighbours or Neighbours())
 
 
-def check_new(
+def check_at(
     client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
 ) -> None:
-    """Raise OtherOwnerError if another table has noted the location itself of a new partition."""
+    """Raise OtherOwnerError if another table has noted one of these locations itself."""
     around = {location: directories_around(location)[:1] for location in locations}
     _check_around(client, table, around, neighbours)
 
@@ -294,7 +294,7 @@ def check_place(
     check_outside(client, table, [listing.location], neighbours)
     has_note = any(name.partition("/")[0] == HIDDEN_DIRECTORY for name in listing.directories)
     if has_note and listing.location != table.location:
-        check_new(client, table, [listing.location], neighbours)
+        check_at(client, table, [listing.location], neighbours)
     if not plan_only:
         note_outside(client, table, [listing.location], neighbours)
 
@@ -373,7 +373,7 @@ def check_definition(
     new = [name for name in partitions if name not in existing]
     try:
         check_all(client, table, known)
-        check_new(client, table, map(table.default_partition_location, new), Neighbours())
+        check_at(client, table, map(table.default_partition_location, new), Neighbours())
     except errors.CorruptFileError:
         raise
     except errors.OtherOwnerError as error:
@@ -418,7 +418,7 @@ def _noted(table: TableInfo, location: str, remedy: str) -> Owner | None:
 def _why_other(
     client: MetastorePort, table: TableInfo, noted: Owner, location: str, neighbours: Neighbours
 ) -> str | None:
-    """Return to whom a location belongs by a note, or None if no other owner still has it."""
+    """Return which other owner, named by a note, still has a location, or None."""
     if noted.metastore != client.metastore_id:
         return f"belongs to {noted}, and this is the metastore {client.metastore_id}"
     if noted.table != table.ref and neighbours.has(client, noted.table, identities(location)):

@@ -63,8 +63,8 @@ def copies_of(client: _Tables, ref: TableRef, table: TableInfo) -> list[TableInf
 def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
     """Return the error for a missing table, for the caller to raise.
 
-    It is no TableNotFoundError if a conversion has not ended, so that nobody creates the table.
-    Errors of the metastore are raised: then nobody knows whether it has ended.
+    If a conversion has not ended, it is an UnsupportedTableError, so that no job creates the table.
+    Raises the metastore's errors, because without an answer, the conversion may not have ended.
     """
     absent = errors.TableNotFoundError(table=ref)
     kept_ref = kept_table(ref)

@@ -137,9 +137,10 @@ class LockInfo:
             return False
         return not self.table or self.table.lower() == ref.name.lower()
 
-    def concerns(self, ref: TableRef) -> bool:
-        """Return whether this lock covers the table or belongs to a compaction of it."""
-        return any(map(self.covers, (ref, presence_of_compactions(ref), lock_of_compactors(ref))))
+    @property
+    def name(self) -> tuple[str, str]:
+        """The database and table in lower case; of a lock on a database, the table is empty."""
+        return self.db.lower(), (self.table or "").lower()
 
     def __str__(self) -> str:
         name = ".".join(n for n in (self.db, self.table) if n)
@@ -152,7 +153,14 @@ class LockInfo:
 
 def concerning(locks: Iterable[LockInfo], ref: TableRef | None) -> tuple[LockInfo, ...]:
     """Return the locks that concern a table; without a table, return all."""
-    return tuple(lock for lock in locks if ref is None or lock.concerns(ref))
+    names = () if ref is None else names_around(ref)
+    return tuple(lock for lock in locks if ref is None or lock.name in names)
+
+
+def names_around(ref: TableRef) -> tuple[tuple[str, str], ...]:
+    """Return the `LockInfo.name` of the locks on a table, its database and its compactions."""
+    tables = ("", ref.name, presence_of_compactions(ref).name, lock_of_compactors(ref).name)
+    return tuple((ref.db.lower(), table.lower()) for table in tables)
 
 
 def components_for(

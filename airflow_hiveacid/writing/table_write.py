@@ -27,7 +27,7 @@ from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
-    check_new,
+    check_at,
     check_note,
     check_outside,
     note_outside,
@@ -303,7 +303,7 @@ class TableWrite:
             known = [self._existing[name] for name in names if name in self._existing]
             new = tuple(name for name in names if name not in self._existing)
             homes = {d.partition: d.staging.location for d in self._directories}
-            check_new(self._client, self.table, [homes[name] for name in new], self._neighbours)
+            check_at(self._client, self.table, [homes[name] for name in new], self._neighbours)
             added = self._client.add_partitions(self.table, new) if new else ()
             self._check_locations([*known, *added])
             alike: dict[frozenset[DataOperation], list[PartitionName]] = {}

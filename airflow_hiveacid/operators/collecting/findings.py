@@ -24,7 +24,7 @@ from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
-from airflow_hiveacid.metastore.locks import LockInfo, lock_of_compactors, presence_of_compactions
+from airflow_hiveacid.metastore.locks import LockInfo, names_around
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
@@ -113,16 +113,14 @@ class LocksNow:
         """Read the locks of all tables, and then the transactions."""
         by_name: defaultdict[tuple[str, str], list[LockInfo]] = defaultdict(list)
         for lock in client.show_locks():
-            by_name[lock.db.lower(), (lock.table or "").lower()].append(lock)
+            by_name[lock.name].append(lock)
         ages = {txn.txn_id: age(txn.last_heartbeat_s) or 0 for txn in client.open_txns_info()}
         timeout_s = client.txn_timeout_s
         return cls(by_name, frozenset(txn for txn, age_s in ages.items() if age_s > timeout_s))
 
     def on(self, ref: TableRef) -> tuple[LockInfo, ...]:
         """Return the locks on a table, its partitions and database, and of its compactions."""
-        compactions = (presence_of_compactions(ref).name, lock_of_compactors(ref).name)
-        names = ("", ref.name, *compactions)
-        return tuple(lock for name in names for lock in self.by_name.get((ref.db, name), ()))
+        return tuple(lock for name in names_around(ref) for lock in self.by_name.get(name, ()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

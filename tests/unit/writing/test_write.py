@@ -591,12 +591,10 @@ def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_ta
     assert directories(table) == set()
 
 
-def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
-    client: FakeClient, server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    """A clone's table was moved, with the ledger of the original; its partition was not."""
+def by_month(client: FakeClient, tmp_path: Path) -> TableInfo:
+    """A new table `p` with a partition column `month`, and no partition."""
     (tmp_path / "p").mkdir()
-    table = client.create_table(
+    return client.create_table(
         NewTable(
             ref=TableRef("default", "p"),
             columns=(Column(name="id", type="bigint"),),
@@ -604,6 +602,13 @@ def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
             location=f"file:{tmp_path}/p",
         )
     )
+
+
+def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
+    client: FakeClient, server: FakeMetastore, clock: ManualClock, tmp_path: Path
+) -> None:
+    """A clone's table was moved, with the ledger of the original; its partition was not."""
+    table = by_month(client, tmp_path)
     month = PartitionName.parse("month=1")
     job = Job(client=client, table=table, clock=clock)
     dead = writing(client, job.order())
@@ -626,15 +631,7 @@ def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
 def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
     client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
 ) -> None:
-    (tmp_path / "p").mkdir()
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    table = by_month(client, tmp_path)
     month = PartitionName.parse("month=1")
 
     def drop() -> None:
@@ -663,15 +660,7 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     is_moved: bool,
 ) -> None:
     """A different client added it with its own location after our lookup."""
-    (tmp_path / "p").mkdir()
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    table = by_month(client, tmp_path)
     name = PartitionName.parse("month=a b%3A")
     job = Job(client=client, table=table, clock=clock)
     there = table.default_partition_location(name)
