@@ -149,8 +149,7 @@ class EngineOperator(HiveAcidSparkOperator):
         """
         from airflow_hiveacid.metastore.preflight import log_findings  # noqa: PLC0415 - for tasks only
         from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - needs Thrift
-        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
+        from airflow_hiveacid.writing.job import StepClock, WritingJob  # noqa: PLC0415 - needs Arrow
 
         steps = StepClock()
 

@@ -31,9 +31,9 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.words import printable
+from airflow_hiveacid.jobs.contract import worker_lives
 from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import log_findings
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
@@ -51,7 +51,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
-from airflow_hiveacid.writing.step_clock import StepClock
+from airflow_hiveacid.writing.job import StepClock
 
 log = logging.getLogger("hiveacid")
 

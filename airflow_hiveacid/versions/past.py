@@ -25,7 +25,7 @@ from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.owners import owner_text, writer_of
+from airflow_hiveacid.metastore.transactions.fencing import owner_text, writer_of
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
 from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place

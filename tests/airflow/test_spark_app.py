@@ -31,9 +31,9 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.jobs.contract import worker_lives
 from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.worker_file import worker_lives
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun

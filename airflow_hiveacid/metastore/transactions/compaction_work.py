@@ -63,9 +63,9 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     ANONYMOUS,
     COMPACTOR,
     agent_info_of_compactor,
+    owner_text,
 )
 from airflow_hiveacid.metastore.transactions.lock_wait import withdraw
-from airflow_hiveacid.metastore.transactions.owners import owner_text
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.specs.job import ProgramSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.operators.submission.java_check import check_java
+from airflow_hiveacid.operators.submission.driver_jvm import check_java
 from airflow_hiveacid.operators.submission.submission import Submission
 from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.plan import arguments

@@ -319,7 +319,7 @@ def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died
     file, answer = tmp_path / "worker", tmp_path / "result.json"
     file.touch()
     holds = (
-        "import pathlib, sys; from airflow_hiveacid.jobs.worker_file import locked\n"
+        "import pathlib, sys; from airflow_hiveacid.jobs.contract import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     steps: list[str] = []
