@@ -32,10 +32,14 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, IDENTI
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.view import stream_bytes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.values.calendars import EPOCH, day_of, may_have_old_days
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.values.timestamps import (
+    EPOCH,
+    TimestampForm,
+    day_of,
+    may_have_old_days,
+)
 
 Pick = Callable[[Mapping[str, pa.Array]], pa.BooleanArray]
 """A function from columns by name to the mask of the rows that a statement changes."""

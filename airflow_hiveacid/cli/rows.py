@@ -21,7 +21,7 @@ from airflow_hiveacid.storage.plain.files import check_files_readable
 from airflow_hiveacid.storage.plain.rows import scan_plain
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.values.convert import Matching
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 

@@ -47,8 +47,7 @@ from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, Threshold
 from airflow_hiveacid.storage.acid.read.inspect import delete_events
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
 from airflow_hiveacid.versions.keeping import opted_out_of
 
 Requests = Mapping[PartitionName | None, queue.CompactionEntry]

@@ -31,9 +31,9 @@ from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.plain.stored import is_stored_as
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.values.calendars import day_of, may_have_old_days
 from airflow_hiveacid.storage.values.column_types import types_in
 from airflow_hiveacid.storage.values.converters import DATED_KINDS
+from airflow_hiveacid.storage.values.timestamps import day_of, may_have_old_days
 
 Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""

@@ -48,8 +48,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     exists,
     write_bytes,
 )
-from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 from airflow_hiveacid.writing.job import StepClock
 

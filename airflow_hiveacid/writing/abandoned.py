@@ -19,10 +19,9 @@ from airflow_hiveacid.maintenance.ownership import check_outside
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import give_up_all
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.writing.publish import all_staged, token_of
 
 log = logging.getLogger("hiveacid")

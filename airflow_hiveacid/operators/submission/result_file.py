@@ -91,8 +91,7 @@ class ResultFile:
         """
         # As in `read`, DAG parsing must not import Arrow.
         from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.traits import traits_of  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.locations import open_location, traits_of  # noqa: PLC0415 - as above
 
         fs, path = open_location(self.follower_uri)
         has_directory = not traits_of(fs).keeps_directories or exists(fs, posixpath.dirname(path))

@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.engine.java_names import (
     unknown_calls,
 )
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling
 
 log = logging.getLogger("hiveacid")

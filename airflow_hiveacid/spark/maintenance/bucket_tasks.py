@@ -18,10 +18,8 @@ from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
-    compact_bucket,
-)
-from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
+    compact_bucket,
     compact_part,
     split_compaction,
 )

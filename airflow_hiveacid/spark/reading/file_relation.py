@@ -43,7 +43,7 @@ from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER
+from airflow_hiveacid.storage.values.timestamps import SWITCHOVER
 
 log = logging.getLogger("hiveacid")
 

@@ -44,7 +44,7 @@ from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.merge import visible_events
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.values.calendars import day_of
+from airflow_hiveacid.storage.values.timestamps import day_of
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000

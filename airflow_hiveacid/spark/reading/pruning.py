@@ -33,8 +33,8 @@ from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.failures import reason_of
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.types import named, small_frame, spark_type
-from airflow_hiveacid.storage.values.calendars import EPOCH, SWITCHOVER
 from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.storage.values.timestamps import EPOCH, SWITCHOVER
 
 
 def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condition can use

@@ -42,8 +42,7 @@ from airflow_hiveacid.spark.reading.events import (
 from airflow_hiveacid.spark.statements.expressions import allowed, row_struct, stored
 from airflow_hiveacid.spark.writing.flat_rows import flat_rows
 from airflow_hiveacid.spark.writing.spreading import hash_of, spread
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.traits import renames_directories
+from airflow_hiveacid.storage.stores.locations import renames_directories, scheme_of
 
 _WRITER_BYTES: Final = 256 << 20
 _HASH: Final = "_hash"

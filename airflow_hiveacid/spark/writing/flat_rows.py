@@ -21,7 +21,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES, can_be_flat, has_times
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
 
 KEY: Final = "key"
 """The `_partition` value."""

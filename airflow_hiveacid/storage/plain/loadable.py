@@ -34,9 +34,8 @@ from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations
-from airflow_hiveacid.storage.stores.locations import identities
+from airflow_hiveacid.storage.stores.locations import identities, traits_of
 from airflow_hiveacid.storage.stores.threads import side_by_side
-from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
 from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
-from airflow_hiveacid.storage.values import calendars
+from airflow_hiveacid.storage.values import timestamps
 from airflow_hiveacid.storage.values.column_types import arrow_type, holds
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.limits import Longs
@@ -194,7 +194,7 @@ def _leaf(target: _Target, values: _Values, wanted: hive.HiveType, name: str) ->
             return _timestamps(target, values, name)
         case hive.PrimitiveType(name="date"):
             proleptic = _DAYS_ARE_PROLEPTIC[target.facts.calendar]
-            return calendars.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
+            return timestamps.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
         case hive.PrimitiveType(name="string"):
             return array.cast(pa.string(), safe=False)  # like Hive, accept bytes that are not UTF-8
         case _:
@@ -218,7 +218,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
     seconds, part = np.divmod(micros, _MICROS_A_SECOND)
     proleptic = _INSTANTS_ARE_PROLEPTIC[target.facts.calendar]  # in UTC, as in Hive
-    seconds = calendars.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
+    seconds = timestamps.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
     if zone is not None and not target.facts.is_in_utc:
         seconds = _shown(target, seconds, zone)
     whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)

@@ -28,12 +28,11 @@ from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.calendars import may_have_old_days
 from airflow_hiveacid.storage.values.char_text import longest, unpadded
 from airflow_hiveacid.storage.values.column_types import holds, types_in
 from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import DATED_KINDS
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_have_old_days
 
 _BEGINNINGS: Final = {
     b"ORC": FileFormat.ORC,

@@ -47,10 +47,9 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.listing import children, give_up_all
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
 
 FEED_NOTE: Final = "_changes.json"
 """The name of the note of a range, in the directory of the range."""

@@ -22,9 +22,13 @@ from airflow_hiveacid.format.records.maintenance import LeftUpload
 from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    open_location,
+    publishes_files,
+    scheme_of,
+    traits_of,
+)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import publishes_files, traits_of
 
 _LISTING_ATTEMPTS: Final = 5
 # Up to this many directories are listed without threads: partitions already are, in parallel.

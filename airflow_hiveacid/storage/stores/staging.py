@@ -33,7 +33,7 @@ from airflow_hiveacid.format.names import (
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.storage.stores import filesystem, hadoop_settings, traits
+from airflow_hiveacid.storage.stores import filesystem, hadoop_settings, locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -122,7 +122,7 @@ class Staging:
         DirectoryExistsError if a different attempt was accepted before.
         """
         fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
-        if not traits.traits_of(fs).renames:
+        if not locations.traits_of(fs).renames:
             return self.attempt_path(directory, file_name, attempt)
         if filesystem.exists(fs, target):
             raise DirectoryExistsError(path=target)
@@ -147,7 +147,7 @@ class Staging:
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = open_location(f"{self.path_for(directory)}/{name}")
-        if traits.traits_of(fs).renames:
+        if locations.traits_of(fs).renames:
             filesystem.write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
@@ -177,7 +177,7 @@ class Staging:
     @property
     def renames(self) -> bool:
         """True if `publish` renames whole directories; False if `publish_files` must be used."""
-        return traits.traits_of(open_location(self.location)[0]).renames
+        return locations.traits_of(open_location(self.location)[0]).renames
 
     def publish_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
@@ -230,9 +230,9 @@ class Staging:
 def is_publishable(location: str) -> bool:
     """Return False if `check_publishable` refuses a location, so that no job has written there."""
     scheme = scheme_of(location)
-    if traits.might_rename_directories(scheme):
+    if locations.might_rename_directories(scheme):
         return scheme in hadoop_settings.untested_stores(hadoop_settings.given_settings())
-    return traits.renames_directories(scheme) or traits.publishes_files(scheme)
+    return locations.renames_directories(scheme) or locations.publishes_files(scheme)
 
 
 def check_publishable(table: object, location: str) -> None:
@@ -242,11 +242,11 @@ def check_publishable(table: object, location: str) -> None:
     on it.
     """
     scheme = scheme_of(location)
-    if traits.renames_directories(scheme) or traits.publishes_files(scheme):
+    if locations.renames_directories(scheme) or locations.publishes_files(scheme):
         return
     untried = f"{location} is on {scheme}://, where changing a table is untested: "
     alternatives = "Tables on hdfs://, s3a:// and file:// can be changed"
-    if not traits.might_rename_directories(scheme):
+    if not locations.might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
@@ -268,7 +268,7 @@ def check_publishable(table: object, location: str) -> None:
 def check_renames(table: object, location: str, what: str) -> None:
     """Check that files can be renamed in one step, as `what` needs: the subject of the message."""
     scheme = scheme_of(location)
-    if not traits.renames_directories(scheme):
+    if not locations.renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{what} renames files and directories, and {scheme}:// of {location} has no"

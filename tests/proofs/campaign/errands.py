@@ -22,8 +22,7 @@ from airflow_hiveacid.jobs.specs import maintenance
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec
 from airflow_hiveacid.local.errors import LocalServerError
 from airflow_hiveacid.storage.stores.listing import list_directories, open_uploads
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
 from tests.proofs.campaign.plans import Action, Plan, Table, draw
 from tests.proofs.campaign.polls import Row
 from tests.proofs.campaign.process import CampaignProcess

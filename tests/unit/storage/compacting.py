@@ -15,8 +15,9 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
     compact_bucket,
+    compact_part,
+    split_compaction,
 )
-from airflow_hiveacid.storage.acid.write.bucket_parts import compact_part, split_compaction
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging

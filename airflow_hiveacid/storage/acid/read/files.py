@@ -26,9 +26,8 @@ from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
 from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
-from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.locations import client_of, locate, traits_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
 
 _WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]

@@ -20,9 +20,9 @@ from airflow_hiveacid.storage.acid.row_schema import (
     Operation,
 )
 from airflow_hiveacid.storage.orc import stripe_copy
+from airflow_hiveacid.storage.orc.encoders import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -29,7 +29,7 @@ from airflow_hiveacid.storage.acid.merge import visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import visible_in
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail

@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import plain_file
 

@@ -27,7 +27,7 @@ from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
 from tests.unit.storage.orc_tables import plain_file

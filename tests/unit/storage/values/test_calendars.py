@@ -13,7 +13,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.values.calendars import (
+from airflow_hiveacid.storage.values.timestamps import (
     SWITCHOVER_DAY,
     is_hybrid,
     may_have_old_days,

@@ -28,13 +28,11 @@ from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
-    compact_bucket,
-    stripes_to_copy,
-)
-from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
+    compact_bucket,
     compact_part,
     split_compaction,
+    stripes_to_copy,
 )
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions

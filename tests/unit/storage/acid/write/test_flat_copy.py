@@ -29,9 +29,9 @@ from airflow_hiveacid.storage.acid.write.flat_copy import (
     FlatCopy,
     FlatIdentity,
     FlatPart,
+    can_be_flat,
     copy_flat,
 )
-from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail

@@ -53,7 +53,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
 from tests.support.writer_cases import (
     CASES,

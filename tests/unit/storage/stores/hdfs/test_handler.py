@@ -32,7 +32,7 @@ from airflow_hiveacid.storage.stores.hdfs.connect import answer_s, client_settin
 from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY, hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
 from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES, HdfsReader, HdfsWriter
-from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
+from airflow_hiveacid.storage.stores.locations import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
 
 SITE = """<?xml version="1.0"?>
