@@ -24,8 +24,8 @@ from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.event_files import WritePlan, staged_files, write_here
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.restarts import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.runs import Run, StatementWork
-from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
 
 log = logging.getLogger("hiveacid")

@@ -432,7 +432,7 @@ class HiveAcidHook(BaseHook):
             KeepingRefusedError: the table's files cannot be kept yet; retry.
             HiveAcidError: the version does not exist, or can no longer be read.
         """
-        from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.versions.keeping import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
 
         with self.metastore() as client:
             if keep_for_s is not None:

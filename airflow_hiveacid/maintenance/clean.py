@@ -264,7 +264,7 @@ class Cleaner:
 
         A transaction that reads an earlier version reads our notes first, so files are kept for
         those that may have read them before the horizon was written. The cleaner reads tags after
-        it has written the horizon, and `versions.tags.make_tag` reads horizons after it has written
+        it has written the horizon, and `make_tag` reads horizons after it has written
         its tag, so one of them sees the other. A note of the horizon is added to `seen`.
         """
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():

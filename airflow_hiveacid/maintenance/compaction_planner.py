@@ -33,7 +33,7 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     thresholds_of,
     why_switched_off,
 )
-from airflow_hiveacid.maintenance.looks import PlannedPart, PlanNotes
+from airflow_hiveacid.maintenance.health import PlannedPart, PlanNotes
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
 from airflow_hiveacid.metastore.listed_tables import matches, partitions_of
@@ -284,7 +284,7 @@ def _facts(
 def _to_plan(
     client: MetastorePort, table: TableInfo, run: TablesPlan
 ) -> Callable[[Requests], Sequence[PartitionInfo]]:
-    """Return a function that finds the partitions that may be due (`maintenance.looks`).
+    """Return a function that finds the partitions that may be due (`maintenance.health`).
 
     Without notes, they are found now, so that a missing one is an error before anything is written.
     """

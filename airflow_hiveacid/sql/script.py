@@ -25,11 +25,9 @@ from airflow_hiveacid.jobs.parameters import Parameter
 from airflow_hiveacid.jobs.specs import statements as specs
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.plan.statements.parameters import with_parameters
-from airflow_hiveacid.sql.statements.alterations import alteration_of
-from airflow_hiveacid.sql.statements.definitions import creation_of, drop_of
-from airflow_hiveacid.sql.statements.inserts import insert_of
+from airflow_hiveacid.sql.statements.definitions import alteration_of, creation_of, drop_of
+from airflow_hiveacid.sql.statements.inserts import begins_with_from, insert_of, multi_insert_of
 from airflow_hiveacid.sql.statements.merges import merge_of
-from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
 from airflow_hiveacid.sql.text.text import Span, statements_of

@@ -1,20 +1,29 @@
-"""Publication of staged files as directories, while the transaction can still be aborted.
+"""Publication of staged files as directories, and removal of those of aborted attempts.
 
 The order matters (docs/decisions/publishing.md): executors write every file to staging, the driver
 registers the partitions with the metastore, and then renames directories into place; on a store
 without renames, files appear one at a time (docs/decisions/s3.md). Until the commit, readers ignore
 files with the write ID.
+
+Trino reads an aborted base as committed, so a retry cannot wait for the cleaner. Ledger entries
+record what an attempt was about to publish. Only directories at the table's current locations are
+removed: a different table may now be at an old one. Open uploads are aborted first.
 """
 
 from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_hiveacid.format.errors import DirectoryExistsError, StorageError
+from airflow_hiveacid.format.errors import (
+    DirectoryExistsError,
+    LocationPermissionError,
+    StorageError,
+)
 from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId
 from airflow_hiveacid.format.names import (
     ACID_VERSION_FILE,
@@ -23,15 +32,19 @@ from airflow_hiveacid.format.names import (
     data_file,
     parse_directory_name,
 )
+from airflow_hiveacid.format.records.ledger import LedgerEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.jobs.results import RowCounts
+from airflow_hiveacid.maintenance.ownership import check_outside
+from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists, rename_directory
-from airflow_hiveacid.storage.stores.listing import list_directories
-from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.stores.listing import give_up_all, list_directories
+from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
+from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
 
@@ -282,3 +295,50 @@ def discard(stagings: Iterable[Staging]) -> None:
     """Remove everything in these staging areas; the call can be repeated."""
     for staging in {s.top: s for s in stagings}.values():
         staging.discard()
+
+
+def remove_abandoned(
+    ledger: Ledger, client: MetastorePort, table: TableInfo, abandoned: Sequence[LedgerEntry]
+) -> None:
+    """Remove the directories of these aborted attempts of a job, and their ledger entries."""
+    if not abandoned:
+        return
+    locations = {partition.location.rstrip("/") for partition in client.list_partitions(table)}
+    for entry in abandoned:
+        log.info("removing files of this job's aborted txn_id=%s", entry.txn_id)
+        directories = [d for d in entry.directories if _is_of(entry, d, locations)]
+        check_outside(client, table, {d.rpartition("/")[0] for d in directories})
+        # Uploads first: a stalled attempt could complete one after the removal.
+        with _permitted():
+            _discard_staged(table, entry, directories)
+        for directory in directories:
+            with _permitted():
+                give_up_all(directory)
+            delete_directory(*open_location(directory))
+        ledger.withdraw(entry)
+
+
+def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bool:
+    """Return whether an attempt can have published a directory, which is in the table's own."""
+    location, _, name = directory.rpartition("/")
+    parsed = parse_directory_name(name)
+    low = getattr(parsed, "low", entry.write_id)
+    return location in locations and parsed is not None and low == parsed.high == entry.write_id
+
+
+def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:
+    """Abort the uploads that an attempt noted, and remove the notes; MinIO's list is incomplete."""
+    token = token_of(entry.txn_id, entry.attempt)
+    uploaded = [d for d in directories if publishes_files(scheme_of(d))]
+    for top in {Staging.of(table, d.rpartition("/")[0], token).top for d in uploaded}:
+        for staged in all_staged(top):
+            delete_directory(*open_location(staged))
+
+
+@contextmanager
+def _permitted() -> Iterator[None]:
+    try:
+        yield
+    except LocationPermissionError as error:
+        # The user of a retry may lack the permission to list uploads. The retry continues.
+        log.warning("cannot abort an ended attempt's uploads; cleaning will abort them: %s", error)

@@ -29,11 +29,10 @@ from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.writing import publish, restarts
-from airflow_hiveacid.writing.event_files import WritePlan, writer_options
+from airflow_hiveacid.writing.event_files import WritePlan, named_twins, writer_options
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full
-from airflow_hiveacid.writing.twin_rows import named_twins
+from airflow_hiveacid.writing.restarts import StagedWork, reissued, why_in_full
 from airflow_hiveacid.writing.write import Write
 
 

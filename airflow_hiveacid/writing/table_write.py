@@ -46,13 +46,13 @@ from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_o
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
 from airflow_hiveacid.writing import overtaking
-from airflow_hiveacid.writing.abandoned import remove_abandoned
 from airflow_hiveacid.writing.publish import (
     Publication,
     StagedDirectory,
     check_free,
     discard,
     misplaced,
+    remove_abandoned,
     row_counts,
     token_of,
 )

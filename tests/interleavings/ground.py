@@ -17,7 +17,7 @@ from airflow_hiveacid.format.names import (
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import make_tag
 from tests.interleavings import readers
 from tests.interleavings.rows import (
     BUCKET,

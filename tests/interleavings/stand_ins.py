@@ -41,7 +41,7 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import compaction, publish, second_try
+from airflow_hiveacid.writing import compaction, publish, restarts
 from airflow_hiveacid.writing.event_files import WritePlan, partition_text
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
@@ -454,7 +454,7 @@ def installed() -> Iterator[None]:
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)
-        patch.setattr(second_try, "reissue", _reissue)
+        patch.setattr(restarts, "reissue", _reissue)
         patch.setattr(compaction, "buckets_by_rows", _buckets_by_rows)
         patch.setattr(bucket_tasks, "compact_buckets", _compact_buckets)
         yield

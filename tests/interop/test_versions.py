@@ -27,8 +27,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.history import history_of
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
 from tests.judges.trino import TrinoJudge, why_not

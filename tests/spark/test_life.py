@@ -16,8 +16,7 @@ from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionCh
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.support.merge_clauses import UPSERT_ALL
 from tests.support.spark_lab import Lab, Row
 

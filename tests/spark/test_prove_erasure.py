@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
 from airflow_hiveacid.jobs.specs.statements import DeleteSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
 
 ZOE = "Zoe-7f3a9c41"

@@ -15,8 +15,7 @@ from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, RestoreSpec
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.plan import restoring
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
 from tests.unit.storage.orc_tables import write_plain

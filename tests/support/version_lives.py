@@ -45,9 +45,8 @@ from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from airflow_hiveacid.versions.past import Past, past_of
-from airflow_hiveacid.versions.tags import make_tag
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

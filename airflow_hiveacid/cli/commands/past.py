@@ -21,9 +21,8 @@ from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import TableHistory, VersionEntry, history_of
-from airflow_hiveacid.versions.keeping import keep_no_more, keep_readable
+from airflow_hiveacid.versions.keeping import keep_no_more, keep_readable, make_tag, time_from_now
 from airflow_hiveacid.versions.past import existing_tag
-from airflow_hiveacid.versions.tags import make_tag, time_from_now
 
 _MOST_NAMED: Final = 3
 # The number of characters of an ISO 8601 time to the minute, and to the second.

@@ -28,8 +28,7 @@ from airflow_hiveacid.metastore.auth.address import (
     NotAdmittedError,
     parse_uri,
 )
-from airflow_hiveacid.metastore.auth.outages import OUTAGES
-from airflow_hiveacid.metastore.auth.refusals import Refusals
+from airflow_hiveacid.metastore.auth.refusals import OUTAGES, Refusals
 from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
 from airflow_hiveacid.metastore.client.transport import open_transport
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException

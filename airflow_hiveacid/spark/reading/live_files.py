@@ -1,7 +1,7 @@
 """A frame of the live rows in a table's data files, read by Spark's readers or by our readers.
 
-Our readers (`arrow_scan`) read the files for which Spark's result is not correct (`orc_fit`,
-`plain_fit`); one log line gives the reasons. All files of an insert-only or flat table that Spark
+Our readers (`arrow_scan`) read the files for which Spark's result is not correct (`orc_fit`);
+one log line gives the reasons. All files of an insert-only or flat table that Spark
 reads with equal options form one frame (docs/decisions/reading.md), with a file number for a row
 ID.
 """
@@ -33,8 +33,15 @@ from airflow_hiveacid.reading.arrow_scan import (
     scan_plain,
     work_of_scan,
 )
-from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged, require_own_bucket
-from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
+from airflow_hiveacid.reading.orc_fit import (
+    Doubts,
+    PlainVerdict,
+    SparkManner,
+    delete_files,
+    judged,
+    judged_plain,
+    require_own_bucket,
+)
 from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
@@ -152,7 +159,7 @@ _PUSHES_DOWN: Final = "spark.sql.orc.filterPushdown"
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 # Parquet's dictionary filters take 0.0 and -0.0 for different values.
 _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
-# `plain_fit` excludes Parquet files with dates of the old calendar.
+# `orc_fit` excludes Parquet files with dates of the old calendar.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 

@@ -37,8 +37,8 @@ from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing import event_files
 from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.restarts import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.runs import PlannedStatement, Run, StatementWork
-from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:  # executors, which import this module, have no library of the metastore

@@ -18,8 +18,7 @@ from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.abandoned import remove_abandoned
-from airflow_hiveacid.writing.publish import token_of
+from airflow_hiveacid.writing.publish import remove_abandoned, token_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

@@ -15,7 +15,7 @@ from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.looks import FEW
+from airflow_hiveacid.maintenance.health import FEW
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.looks import FULL_LOOK
 from airflow_hiveacid.storage.stores import locations

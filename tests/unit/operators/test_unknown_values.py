@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
-from airflow_hiveacid.metastore.definitions.questions import answer
+from airflow_hiveacid.metastore.definitions.statements import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import OpenTxn, TxnState

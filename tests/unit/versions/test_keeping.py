@@ -26,11 +26,11 @@ from airflow_hiveacid.versions.keeping import (
     keep,
     keep_no_more,
     keep_readable,
+    make_tag,
     note_as_ours,
     opted_out_of,
 )
 from airflow_hiveacid.versions.past import promises_of
-from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"

@@ -21,8 +21,7 @@ from airflow_hiveacid.storage.stores import listing
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import keep_no_more
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep_no_more, make_tag
 from tests.unit.versions import conftest as bench_module
 from tests.unit.versions.conftest import Bench
 

@@ -44,7 +44,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import abandoned, publish
+from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.writing.restarts import already_done
@@ -731,7 +731,7 @@ def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     clock.sleep(21)
     server.reap()
     with monkeypatch.context() as patch:
-        patch.setattr(abandoned, "delete_directory", cannot_delete)
+        patch.setattr(publish, "delete_directory", cannot_delete)
         with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]

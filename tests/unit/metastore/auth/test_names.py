@@ -15,7 +15,7 @@ from airflow_hiveacid.jobs.logins import HeaderLogin
 from airflow_hiveacid.metastore.auth import sockets
 from airflow_hiveacid.metastore.auth.address import ConnectError, parse_uri
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.metastore.auth.outages import Outages
+from airflow_hiveacid.metastore.auth.refusals import Outages
 from airflow_hiveacid.metastore.auth.sockets import connect_named, open_socket
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.client.transport import open_transport

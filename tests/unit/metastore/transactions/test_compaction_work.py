@@ -17,7 +17,7 @@ from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.definitions.questions import answer
+from airflow_hiveacid.metastore.definitions.statements import answer
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,

@@ -52,8 +52,8 @@ from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
 from airflow_hiveacid.versions import keeping
 from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now
-from airflow_hiveacid.versions.tags import make_tag
 from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
