@@ -10,12 +10,11 @@ from functools import partial
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.restore import restore
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.job import JobResult, kind_of
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.transactions import check_order, numbered
 from airflow_hiveacid.reading.access import Touched

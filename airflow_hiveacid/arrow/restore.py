@@ -21,7 +21,7 @@ from airflow_hiveacid.arrow.statements import ArrowStatement
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import SparkNeededError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.reading.table_view import TableView, view_of
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS

@@ -29,9 +29,9 @@ from airflow_hiveacid.arrow.rows import Values, check_not_null
 from airflow_hiveacid.arrow.search import FileRows, Search, partition_constants
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ColumnUpdateError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.statements import TruncateSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.statements.columns import partition_missing

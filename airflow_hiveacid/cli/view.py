@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
     UNPARTITIONED,
@@ -32,7 +31,8 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import StructType, parse_type
-from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.defaults import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms

@@ -24,10 +24,10 @@ from airflow.sdk.log import mask_secret
 from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.records import Tag
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
@@ -35,8 +35,7 @@ from airflow_hiveacid.hooks.connection import (
     MetastoreSettings,
     parse_settings,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import Login, secret_source_of
+from airflow_hiveacid.jobs.endpoint import Login, MetastoreEndpoint, secret_source_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.locks import LockInfo, TableAccess, concerning

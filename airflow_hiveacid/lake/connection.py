@@ -9,9 +9,9 @@ from typing import Final, Self
 from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs.defaults import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.specs.statements import StreamTable, TransactionSpec
-from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.jobs.statements import StreamTable, TransactionSpec
 from airflow_hiveacid.lake.changes import LakeTransaction
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.streams import StreamWriter

@@ -20,7 +20,7 @@ from airflow_hiveacid.arrow.statements import RowInsert, RowMerge
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import statements as specs
+from airflow_hiveacid.jobs import statements as specs
 from airflow_hiveacid.plan.statements import arguments, simple
 from airflow_hiveacid.plan.statements.conditions import Condition, column_type, condition_of
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of

@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Tag
-from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
+from airflow_hiveacid.format.records import FirstSeen, Horizon, Reader, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.versions import oldest_readable
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import (

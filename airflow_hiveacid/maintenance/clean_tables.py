@@ -15,9 +15,8 @@ from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, switched_off
 from airflow_hiveacid.maintenance.overview import with_past

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,

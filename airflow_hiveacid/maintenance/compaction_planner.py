@@ -15,13 +15,12 @@ from functools import partial
 from typing import Self
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
+from airflow_hiveacid.format.conflicts import chosen_policy
 from airflow_hiveacid.format.errors import CompactionNotDoneError, ConfigurationError, typed
-from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.format.words import age_text, first_few, several
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import (
     NOTHING,
     OVERDUE_S,

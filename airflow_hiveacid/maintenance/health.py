@@ -22,10 +22,10 @@ from itertools import islice
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -33,7 +33,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.looks import LastLook, Look, PlannedLook, depends_on_time

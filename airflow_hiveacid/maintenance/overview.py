@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.keeping import Promises, Tag
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry, Promises, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionState

@@ -19,12 +19,11 @@ from threading import Lock
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, Owner
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,

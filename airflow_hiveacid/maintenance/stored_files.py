@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.names import is_below_hidden
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.state.selection import DirectoryStatus
+from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TableCleaning
 from airflow_hiveacid.maintenance.ownership import Neighbours

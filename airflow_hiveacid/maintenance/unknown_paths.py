@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format import names
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S, UnknownPath
 from airflow_hiveacid.storage.stores.listing import list_levels, tree_size

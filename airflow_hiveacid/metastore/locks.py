@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
+    ConflictPolicy,
     DataOperation,
     LockLevel,
     LockState,
     LockType,
     MetastoreGeneration,
     lock_type_for,
+    lock_under,
     may_share,
+    recorded_under,
 )
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 
 

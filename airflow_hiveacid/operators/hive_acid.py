@@ -12,15 +12,12 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.row_change import (
-    InProcessOperator,
-    SimpleStatementOperator,
-)
+from airflow_hiveacid.operators.row_change import InProcessOperator, SimpleStatementOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.operators.declaration import Argument, one_of, setting
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.arguments import EarlyChecks, LeftOut

@@ -7,9 +7,8 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.jobs.job import OnRerun
+from airflow_hiveacid.jobs.statements import Parameter, StatementSpec
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator

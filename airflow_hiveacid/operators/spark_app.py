@@ -28,12 +28,11 @@ from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.contract import locked
+from airflow_hiveacid.jobs.defaults import START_TIMEOUT_S
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, application_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.short_form import is_short, short_form
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, application_of
-from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
 from airflow_hiveacid.operators.rendering import ValueRendering

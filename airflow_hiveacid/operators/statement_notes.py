@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, OnRerun
 from airflow_hiveacid.operators.submission.resumption import StateStore
 
 if TYPE_CHECKING:

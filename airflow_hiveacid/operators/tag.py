@@ -9,8 +9,8 @@ from airflow.sdk import BaseOperator, Context
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import time_text
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of

@@ -7,10 +7,10 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
+from airflow_hiveacid.jobs import statements as job_specs
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs import statements as job_specs
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.statements import Parameter
 from airflow_hiveacid.operators import hive_acid, kinds, row_change
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file

@@ -17,11 +17,10 @@ from airflow.sdk import Context
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.engine import Engine
+from airflow_hiveacid.jobs.defaults import Engine
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec, RestoreSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, RestoreSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms

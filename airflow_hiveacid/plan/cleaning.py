@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
@@ -21,11 +23,8 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.records.keeping import Tag
-from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, Reader
+from airflow_hiveacid.format.records import FirstSeen, LeftUpload, Reader, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.words import age_text
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, TypeVar
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.words import digits
-from airflow_hiveacid.jobs.specs import maintenance
+from airflow_hiveacid.jobs import maintenance
 from airflow_hiveacid.plan import thresholds
 
 # A prefix and the name of Hive's setting. Hive's Initiator looks up exactly these names, in the

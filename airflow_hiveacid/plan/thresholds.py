@@ -31,12 +31,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import mergeable
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.small_files import mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text
-from airflow_hiveacid.jobs.specs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.jobs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
 
 Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
@@ -100,7 +100,7 @@ class CompactionPolicy:
     * ABORTED_TRANSACTIONS and OLDEST_ABORTED_S (seconds): the aborted writes that a major
       compaction would cover (`AbortedWrites`). Hive compacts above, not at, the same number.
     * DELETED_ROWS: the visible delete events.
-    * SMALL_FILES: the small files that a compaction would merge away (`format.state.small_files`).
+    * SMALL_FILES: the small files that a compaction would merge away (`format.directories`).
     * OLDEST_DELTA_S (seconds): the age of the oldest visible delta or delete delta.
 
     Raises:

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file

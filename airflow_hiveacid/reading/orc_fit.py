@@ -16,11 +16,10 @@ from functools import partial
 from typing import Any, Final
 
 from airflow_hiveacid.format import types as hive
-from airflow_hiveacid.format.bucket_codec import BucketCodec, decode
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.ids import BucketCodec, BucketId, BucketProperty, decode
 from airflow_hiveacid.format.snapshot import RangeVisibility
-from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, ReadRequest

@@ -11,8 +11,8 @@ from typing import Final
 from airflow_hiveacid.format.errors import ConfigurationError, TableChangedError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs.defaults import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
+from airflow_hiveacid.format.acid_state import AcidState, flat_state, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
 from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.reading.access import Touched
@@ -28,10 +28,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.conversion_note import (
-    check_in_place,
-    naming_conversion,
-)
+from airflow_hiveacid.storage.stores.notes.conversion_note import check_in_place, naming_conversion
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import Past
 

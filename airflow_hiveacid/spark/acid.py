@@ -19,11 +19,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import ExitCode, JobResult, StatementResult
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.job import ExitCode, JobResult, ProgramSpec, StatementResult
 from airflow_hiveacid.metastore.listed_tables import check_source
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan import arguments

@@ -11,9 +11,9 @@ import dataclasses
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.table import COPY_OF, TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.metastore.half_exchange import copy_mark
 from airflow_hiveacid.plan import conversion

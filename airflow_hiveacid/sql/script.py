@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.statements import Parameter
 from airflow_hiveacid.plan.statements.parameters import with_parameters
 from airflow_hiveacid.sql.statements.definitions import alteration_of, creation_of, drop_of
 from airflow_hiveacid.sql.statements.inserts import begins_with_from, insert_of, multi_insert_of

@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import AcidDirectory
 from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.keeping import Tag
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.records import CommitNote, Tag, TimeBounds
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     KeepingRefusedError,
@@ -20,12 +21,10 @@ from airflow_hiveacid.format.errors import (
     TableError,
     TagTakenError,
 )
-from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.records.keeping import Keeping, OwnCompaction, Tag, TaggedRoot
+from airflow_hiveacid.format.records import Keeping, OwnCompaction, Tag, TaggedRoot, time_text
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.versions import VersionSpec, floor_of, without_aborted
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec, floor_of, without_aborted
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now

@@ -11,21 +11,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.keeping import Promises
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state import versions
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import (
+from airflow_hiveacid.format import errors, versions
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import (
     ChangeRange,
     ChangeSegment,
     segments_of,
     settled,
     up_to,
 )
-from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.directories import Listing
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records import CommitNote, Promises
+from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.history import Knowledge

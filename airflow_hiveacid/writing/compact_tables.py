@@ -21,8 +21,8 @@ from airflow_hiveacid.format.errors import (
     typed,
 )
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.conflicts import (
+    ConflictPolicy,
+    MetastoreGeneration,
+    WriteKind,
+    looks_for_rivals,
+)
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind, looks_for_rivals
-from airflow_hiveacid.format.records.keeping import OwnCompaction
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.records import OwnCompaction
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again

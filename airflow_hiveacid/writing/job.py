@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.conflicts import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.reruns import Batch

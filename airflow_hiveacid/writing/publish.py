@@ -32,9 +32,9 @@ from airflow_hiveacid.format.names import (
     data_file,
     parse_directory_name,
 )
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.results import RowCounts
+from airflow_hiveacid.jobs.job import RowCounts
 from airflow_hiveacid.maintenance.ownership import check_outside
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WrittenFile

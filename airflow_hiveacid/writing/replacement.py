@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Self
 
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.plan.compaction import CompactionPlan, doubles_rows
 from airflow_hiveacid.storage.stores.filesystem import delete_directory

@@ -26,10 +26,9 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, data_file, parse_directory_name
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, StatementResult, of_earlier_run
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, StatementResult, of_earlier_run
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover

@@ -20,8 +20,8 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.statements import StreamBatchSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.transactions import Step, numbered
 from airflow_hiveacid.reading.access import Touched, nameable

@@ -13,17 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import DataOperation, write_kind_of
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import OvertakenError, Winner
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
-from airflow_hiveacid.format.policies import write_kind_of
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry, Owner
 from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_rival
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,

@@ -31,7 +31,7 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_without_twins
+from airflow_hiveacid.format.records import LedgerEntry, doubt_without_twins
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import OtherOwnerError
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions, DropTable
 from airflow_hiveacid.metastore.catalog import NewTable

@@ -9,9 +9,9 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import Listing
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.acid_state import Listing
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.local.metastore.server import LocalMetastore

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.operators import spark_app
 from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting import plan_text

@@ -35,7 +35,7 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.jobs.job import JobError
 from airflow_hiveacid.operators.collecting import survey as surveys
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of

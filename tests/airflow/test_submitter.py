@@ -16,8 +16,8 @@ from airflow.sdk.bases import resumablejobmixin
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.kill import stop_submit
 from airflow_hiveacid.operators.submission.resumption import (

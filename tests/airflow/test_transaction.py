@@ -8,8 +8,8 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StatementOrderError
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeSpec,

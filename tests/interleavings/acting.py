@@ -9,11 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow_hiveacid.format import conflicts, errors, ids, snapshot
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
@@ -38,12 +37,7 @@ from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.interleavings import stand_ins
 from tests.interleavings.looking_back import LookingBack
-from tests.interleavings.rows import (
-    BUCKET,
-    Change,
-    Commit,
-    serial_states,
-)
+from tests.interleavings.rows import BUCKET, Change, Commit, serial_states
 from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 from tests.interleavings.world import Actor
 from tests.support.terms import job_terms

@@ -20,12 +20,12 @@ from typing import Any, Final, Self
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, resolve
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidDirectory, AcidState, resolve
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat

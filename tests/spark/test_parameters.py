@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
 from airflow_hiveacid.reading.snapshots import read_snapshot

@@ -15,15 +15,10 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.errors import ErasureNotProvedError, UnknownColumnError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ChangeFeedSpec,
-    CompactionChoice,
-    ProveErasureSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice, ProveErasureSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, Parameter, Value, ValueType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
 from airflow_hiveacid.versions.keeping import make_tag

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Keeping
-from airflow_hiveacid.format.state.versions import Guarantee
+from airflow_hiveacid.format.records import Keeping
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.format.versions import Guarantee
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
 from airflow_hiveacid.reading.arrow_scan import ChangePiece

@@ -9,13 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import (
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    TransactionSpec,
-)
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen, TransactionSpec
 from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table

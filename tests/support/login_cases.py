@@ -15,16 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import (
+from airflow_hiveacid.jobs.endpoint import (
     BearerLogin,
     HeaderLogin,
     KerberosLogin,
     Login,
+    MetastoreEndpoint,
     PasswordLogin,
     Protection,
     SecretSource,
     TokenLogin,
+    Transport,
 )
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from tests.contract.relay import Relay

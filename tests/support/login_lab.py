@@ -21,8 +21,7 @@ from typing import Final, Self
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Login, MetastoreEndpoint, Transport
 from airflow_hiveacid.local.access import PLAIN, Access, Language
 from airflow_hiveacid.local.metastore.distribution import fetch
 from airflow_hiveacid.local.metastore.server import LocalMetastore

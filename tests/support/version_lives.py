@@ -16,16 +16,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format import conflicts, errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.snapshot import (
-    CompactorWriteIdList,
-    Snapshot,
-    ValidWriteIdList,
-)
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import CommitNote, TimeBounds
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -34,7 +29,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, removal
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past

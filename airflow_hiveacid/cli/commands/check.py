@@ -27,10 +27,9 @@ from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.java_program import find_java, version_in
-from airflow_hiveacid.jobs.engine import Engine
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.defaults import Engine
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
 
 _JAVA: Final = 17

@@ -20,7 +20,7 @@ from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tabl
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import first_few, several, without_ages
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
 from airflow_hiveacid.maintenance.many_tables import MOST_AT_ONCE, each_piece

@@ -27,13 +27,12 @@ from airflow_hiveacid.cli.view import TableView
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.format.words import first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, kind_of
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, JobStatus, kind_of
+from airflow_hiveacid.jobs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,

@@ -13,7 +13,7 @@ from airflow_hiveacid.cli import output
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
-from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.records import Tag
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.maintenance.ownership import check_note

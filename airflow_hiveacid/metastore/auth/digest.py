@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.jobs.endpoint import Protection
 from airflow_hiveacid.metastore.auth.address import ConnectError
 from airflow_hiveacid.metastore.auth.sasl import WORDS, MechanismError, strongest
 from airflow_hiveacid.metastore.auth.tokens import DelegationToken

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Protection
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     CountedRefusalError,

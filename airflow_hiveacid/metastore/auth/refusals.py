@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login, PasswordLogin
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Login, PasswordLogin
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError, CountedRefusalError
 from airflow_hiveacid.metastore.auth.secret import read_secret
 

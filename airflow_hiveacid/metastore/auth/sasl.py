@@ -18,7 +18,7 @@ from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTransportException
 
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.jobs.logins import PasswordLogin, Protection
+from airflow_hiveacid.jobs.endpoint import PasswordLogin, Protection
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     CountedRefusalError,

@@ -6,8 +6,12 @@ from typing import Final
 
 from thrift.transport.TTransport import TBufferedTransport, TTransportBase
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, PasswordLogin, TokenLogin
+from airflow_hiveacid.jobs.endpoint import (
+    KerberosLogin,
+    MetastoreEndpoint,
+    PasswordLogin,
+    TokenLogin,
+)
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError
 from airflow_hiveacid.metastore.auth.digest import DigestMd5
 from airflow_hiveacid.metastore.auth.http_calls import open_http

@@ -27,7 +27,7 @@ from functools import partial
 from typing import Final
 
 import airflow_hiveacid
-from airflow_hiveacid.format import errors, policies
+from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.conflicts import (
     DataOperation,
     LockState,
@@ -187,7 +187,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     table: TableInfo,
     partition: PartitionName | None,
     compaction_type: CompactionType,
-    policy: policies.ConflictPolicy = policies.ConflictPolicy.HIVE,
+    policy: conflicts.ConflictPolicy = conflicts.ConflictPolicy.HIVE,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; see `transaction.begin`.
@@ -252,7 +252,7 @@ class _QueueWorker:
     terms: JobTerms
     ref: TableRef
     partition: PartitionName | None
-    policy: policies.ConflictPolicy
+    policy: conflicts.ConflictPolicy
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
@@ -268,21 +268,21 @@ class _QueueWorker:
             else:
                 self.client.unlock(answer.lock_id)
             rival = self._at_work_here()
-            outcome = policies.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
+            outcome = conflicts.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
             if rival is not None:
                 match = COMPACTOR.fullmatch(rival.agent_info)
-                earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
-                meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
-                outcome = policies.outcome(self.policy, self.client.generation, meeting)
+                earlier = conflicts.WriteKind(match[1]) if match else conflicts.WriteKind.MAJOR
+                meeting = conflicts.Meeting(earlier=earlier, later=conflicts.WriteKind(kind.value))
+                outcome = conflicts.outcome(self.policy, self.client.generation, meeting)
             match outcome:
-                case policies.ConflictOutcome.FAILS:
+                case conflicts.ConflictOutcome.FAILS:
                     raise errors.WriteConflictError(
                         txn_id=txn_id,
                         reason=f"the policy {self.policy.value} allows only the first of two"
                         f" compactions of {self._name}, and one is at work:"
                         f" {self._owner_of(rival)}",
                     )
-                case policies.ConflictOutcome.COMPACTS:
+                case conflicts.ConflictOutcome.COMPACTS:
                     if waited_s >= timeout_s:
                         raise errors.LockNotAcquiredError(
                             tables=(str(self.ref),),

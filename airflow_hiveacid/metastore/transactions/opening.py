@@ -15,9 +15,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    looks_for_rivals,
+    recorded_under,
+    write_kind_of,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore import locks

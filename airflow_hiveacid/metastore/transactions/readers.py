@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.records import Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from airflow_hiveacid.format.ids import AttemptId, TxnId
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobSpec
 
 
 class Clock:
@@ -36,7 +36,7 @@ class JobTerms:
     None disables the search for them. `attempt` is the run of the task. `first_txn_id` is this
     copy's rank if an earlier job of the same key has set it, as an earlier batch of a stream.
     `part` distinguishes a job's parallel transactions. `lock_timeout_s` limits the sum of all
-    waits for a transaction's locks; a job's default is in `jobs.time_limits`. `heartbeat_s` are
+    waits for a transaction's locks; a job's default is in `jobs.defaults`. `heartbeat_s` are
     the seconds between heartbeats; None means half of the server's time-out. `on_step` is called
     after each step of a transaction with its name (`transaction.STEPS`); an error in it aborts the
     transaction. `on_lost` is called in another thread if a heartbeat finds that the server has

@@ -19,9 +19,8 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.policies import recorded_under
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.conflicts import DataOperation, recorded_under
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for

@@ -20,7 +20,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.records import time_text
 from airflow_hiveacid.format.words import printable, without_ages
 
 MOST_BYTES: Final = 64 * 1024

@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Self
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.conflicts import LockState, LockType, MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.records import Reader
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.words import age, age_text, several
 from airflow_hiveacid.maintenance.pauses import pauses

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.directories import AcidDirectory
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.directories import AcidDirectory
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.listed_tables import transactional_tables

@@ -16,10 +16,9 @@ from airflow.providers.openlineage.extractors import OperatorLineage
 
 from airflow_hiveacid.assets.uris import AssetUri, dataset_name
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.jobs import metastore_statements as definitions
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import maintenance, statements
-from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
+from airflow_hiveacid.jobs.job import Job, JobResult, ProgramSpec
 from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
 from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES, TableFacets
@@ -134,7 +133,7 @@ def tables_read(
     """Return the tables from which a job takes rows, without the rows that it changes itself.
 
     Example:
-        >>> from airflow_hiveacid.jobs.specs.statements import SourceSpec
+        >>> from airflow_hiveacid.jobs.statements import SourceSpec
         >>> tables_read(statements.InsertSpec(target="db.t", source=SourceSpec(table="db.s")))
         ('db.s',)
     """

@@ -19,9 +19,8 @@ from openlineage.client.generated.column_lineage_dataset import Transformation
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs import metastore_statements as definitions
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
 from airflow_hiveacid.operators.reporting.lineage_facets import TableFacets, name_of
 from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.plan.statements.columns import value_columns

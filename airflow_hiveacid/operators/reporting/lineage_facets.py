@@ -22,10 +22,9 @@ from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError, T
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs import metastore_statements as definitions
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import ConvertSpec
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import ConvertSpec
 
 Facets: TypeAlias = Mapping[str, Any]
 TableFacets: TypeAlias = Mapping[TableRef, Facets]

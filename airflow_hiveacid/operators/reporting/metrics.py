@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.operators.reporting.plan_text import reasons_left
 
 if TYPE_CHECKING:

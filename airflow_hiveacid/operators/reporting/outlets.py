@@ -15,9 +15,8 @@ from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.jobs.specs.job import OnRerun
 
 _log: Final = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_hiveacid.format.words import age_text, several
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 
 _MOST_LINES: Final = 100
 _MOST_TABLES: Final = 50
@@ -249,7 +249,7 @@ def came_of(result: JobResult) -> str:
     """Describe what a job did; "nothing to do" means that it also kept, left and skipped nothing.
 
     Example:
-        >>> from airflow_hiveacid.jobs.results import JobResult, JobStatus
+        >>> from airflow_hiveacid.jobs.job import JobResult, JobStatus
         >>> details = {"cleanings": [{"kept": [{"why": "transaction 7 is open"}]}]}
         >>> job = {"kind": "clean", "job_key": "k", "table": "d.t", "details": details}
         >>> came_of(JobResult(status=JobStatus.NOTHING_TO_DO, **job))

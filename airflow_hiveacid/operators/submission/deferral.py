@@ -32,11 +32,7 @@ from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json
-from airflow_hiveacid.jobs.results import JobError, JobResult
-from airflow_hiveacid.jobs.specs.job import (
-    JobSpec,
-    OnRerun,
-)
+from airflow_hiveacid.jobs.job import JobError, JobResult, JobSpec, OnRerun
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
 from airflow_hiveacid.operators.submission.clusters import kubernetes_login
 from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE

@@ -17,7 +17,7 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 
 _NAME: Final = "result.json"
 

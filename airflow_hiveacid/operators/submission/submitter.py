@@ -28,8 +28,7 @@ from airflow.sdk import Context
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.java_program import find_java
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission import provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of

@@ -16,9 +16,9 @@ from functools import partial as bind
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.statements import (
     SOURCE_VIEW,
     MergeAction,
     MergeClause,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.endpoint import SecretSource
 
 _WORDS: Final = (
     "passw(?:or)?d|pwd|passphrase|secret|token|credentials?|(?:access|account|api|private)[._-]?key"

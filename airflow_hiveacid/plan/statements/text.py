@@ -19,9 +19,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import singledispatch
 from typing import Final, assert_never
 
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
 from airflow_hiveacid.plan.thresholds import limit_text

@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login, TokenLogin
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Login, MetastoreEndpoint, TokenLogin
 from airflow_hiveacid.metastore.auth.tokens import CONTAINER_FILE, read_token
 from airflow_hiveacid.spark.engine.store_tokens import KEYTABS
 

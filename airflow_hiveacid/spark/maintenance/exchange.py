@@ -23,7 +23,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
     kept_table,
 )
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import no_write_ids
 from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.catalog import TableChange

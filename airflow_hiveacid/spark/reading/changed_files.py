@@ -20,9 +20,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.arrow_scan import (

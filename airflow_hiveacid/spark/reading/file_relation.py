@@ -29,13 +29,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructType
 
-from airflow_hiveacid.format.bucket_codec import (
-    BUCKET_SHIFT,
-    MAX_BUCKET_ID,
-    VERSION_SHIFT,
-    BucketCodec,
-)
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BUCKET_SHIFT, MAX_BUCKET_ID, VERSION_SHIFT, BucketCodec
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, partition_at
 from airflow_hiveacid.spark.engine import java_names
@@ -205,7 +200,7 @@ def file_of(number: SparkColumn) -> SparkColumn:
 
 
 def bucket_of(bucket_property: SparkColumn) -> SparkColumn:
-    """Return the bucket in a row's bucket property, as `format.bucket_codec.decode` does."""
+    """Return the bucket in a row's bucket property, as `format.ids.decode` does."""
     version = F.shiftright(bucket_property, VERSION_SHIFT)
     bucket = F.shiftright(bucket_property, BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
     return F.when(version == F.lit(int(BucketCodec.V1)), bucket).otherwise(bucket_property)

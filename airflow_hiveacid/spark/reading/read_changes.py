@@ -25,12 +25,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.change_range import ChangeType
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.change_range import ChangeType
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
@@ -46,12 +46,7 @@ from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.target import (
-    Target,
-    columns_used,
-    resolve_target,
-    whole_rows,
-)
+from airflow_hiveacid.spark.reading.target import Target, columns_used, resolve_target, whole_rows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.write_range import Version, WriteRange, between

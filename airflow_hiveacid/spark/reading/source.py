@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
+from airflow_hiveacid.jobs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted

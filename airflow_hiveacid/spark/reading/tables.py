@@ -15,7 +15,7 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.reading.access import Touched, touched_as_of
 from airflow_hiveacid.reading.snapshots import ReadSnapshot

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said

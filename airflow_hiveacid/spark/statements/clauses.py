@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.jobs.statements import MergeAction
 from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, Resolved, condition, resolved

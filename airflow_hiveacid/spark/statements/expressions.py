@@ -18,7 +18,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.specs.statements import MergeAction
+from airflow_hiveacid.jobs.statements import MergeAction
 from airflow_hiveacid.plan.statements.constraints import Check, checks_of
 from airflow_hiveacid.plan.statements.dml import Clause, quoted
 from airflow_hiveacid.spark.engine.expressions.catalyst import (

@@ -23,10 +23,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertSpec
+from airflow_hiveacid.jobs.statements import ColumnMatch, InsertSpec
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.spark.engine.expressions import catalyst
 from airflow_hiveacid.spark.engine.expressions.catalyst import resolved

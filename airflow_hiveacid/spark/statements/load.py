@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, LoadSpec, SourceSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, LoadSpec, SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import resolve_insert

@@ -26,7 +26,7 @@ from pyspark.sql.types import StringType
 from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
+from airflow_hiveacid.jobs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
 from airflow_hiveacid.reading.access import MOST_NAMED
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, condition, resolved

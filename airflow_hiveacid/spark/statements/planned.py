@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.job import kind_of
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.job import JobResult, kind_of
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order

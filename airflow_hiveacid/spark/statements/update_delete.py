@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType, StructType
 
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms

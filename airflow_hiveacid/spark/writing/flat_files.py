@@ -28,9 +28,8 @@ from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId, encode
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of

@@ -18,11 +18,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, SourceSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import MultiInsertSpec, Parameter, SourceSpec
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.access import Touched

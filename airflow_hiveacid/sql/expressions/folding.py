@@ -16,7 +16,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.parameters import Parameter, ValueType
+from airflow_hiveacid.jobs.statements import Parameter, ValueType
 from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.text.text import Span
 

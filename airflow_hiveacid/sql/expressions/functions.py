@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_hiveacid.jobs.parameters import ValueType
+from airflow_hiveacid.jobs.statements import ValueType
 from airflow_hiveacid.plan.statements.hive_functions import called
 from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.folding import may_be_negative

@@ -20,7 +20,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
+from airflow_hiveacid.jobs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.sql.expressions.differences import check_meaning
 from airflow_hiveacid.sql.expressions.functions import check_calls, function_changes
 from airflow_hiveacid.sql.text.bare_names import column_changes

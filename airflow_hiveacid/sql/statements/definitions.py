@@ -24,14 +24,14 @@ from typing import Final
 from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs import metastore_statements as ddl
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import (
     CreateDatabase,
     CreateTable,
     DropTable,
     MetastoreStatement,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import CreateAsSpec
+from airflow_hiveacid.jobs.statements import CreateAsSpec
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.text.literals import text

@@ -34,7 +34,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SharedTargetError
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     ColumnMatch,
     InsertMode,
     InsertSpec,

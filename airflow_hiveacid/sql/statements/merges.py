@@ -12,8 +12,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.statements import SourceSpec
 from airflow_hiveacid.plan.statements.dml import quoted, unreachable_clause
 from airflow_hiveacid.sql.expressions import expressions
 from airflow_hiveacid.sql.expressions.expressions import SOURCE, TARGET, NameScope, parsed, written

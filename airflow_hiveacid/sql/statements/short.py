@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_hiveacid.jobs import metastore_statements
-from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec
+from airflow_hiveacid.jobs.statements import LoadSpec, TruncateSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.inserts import partition_clause
 from airflow_hiveacid.sql.text.names import table_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, UpdateSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, UpdateSpec
 from airflow_hiveacid.plan.statements.constraints import DEFAULT
 from airflow_hiveacid.sql.expressions.expressions import TARGET, NameScope, parsed, written
 from airflow_hiveacid.sql.text.names import NamedTable, table_name, with_alias

@@ -15,8 +15,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.statements import Parameter, SourceSpec, Value, ValueType
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.parameters import Later
 from airflow_hiveacid.sql.expressions.expressions import NameScope

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from airflow_hiveacid.jobs.parameters import Parameter, ValueType
+from airflow_hiveacid.jobs.statements import Parameter, ValueType
 from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 

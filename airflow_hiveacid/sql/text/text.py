@@ -21,7 +21,7 @@ from sqlglot.dialects.hive import Hive
 from sqlglot.errors import ParseError
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.statements import Parameter
 from airflow_hiveacid.sql.text.tokens import Token, check_gaps, line_and_column, tokens_of
 
 

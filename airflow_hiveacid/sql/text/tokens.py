@@ -23,7 +23,7 @@ from sqlglot.tokenizer_core import Token as SqlglotToken
 from sqlglot.tokenizer_core import TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.statements import Parameter
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
 _LEXEME: Final = re.compile(

@@ -18,9 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId, decode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.identity import Key, Keys

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.file_fitness import check_alike, check_format
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import parse_directory_name
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,

@@ -8,10 +8,10 @@ from functools import partial
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.storage.acid.read.acid_file import FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows

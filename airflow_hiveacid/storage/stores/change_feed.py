@@ -73,7 +73,7 @@ class FeedNote:
     type of change. `directory` is the subdirectory with the files; blank means the range's
     directory itself. `where` is the condition that selected the rows; blank means no condition.
     `asked` has digests of the arguments that determine which changes are written, and in what form.
-    `held` has the newest write of each partition at `until` (`format.state.versions.newest_of`).
+    `held` has the newest write of each partition at `until` (`format.versions.newest_of`).
     `keys` are the columns that identified updates.
     """
 

@@ -35,11 +35,7 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import (
 )
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as LockStates
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as LockTypes
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    FieldSchema,
-    Partition,
-    StorageDescriptor,
-)
+from airflow_hiveacid.metastore.gen.tables.ttypes import FieldSchema, Partition, StorageDescriptor
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer

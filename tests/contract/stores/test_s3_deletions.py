@@ -9,7 +9,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from airflow_hiveacid.format import conflicts, errors, ids
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes

@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.lake.connection import connect
 from airflow_hiveacid.local.process import tail
 from airflow_hiveacid.metastore.catalog import NewTable

@@ -32,14 +32,7 @@ from tests.proofs.bench.systems import jars_below
 from tests.proofs.campaign.process import CampaignProcess
 from tests.proofs.courses.broker import KafkaBroker
 from tests.proofs.courses.latency import Latencies, Unit, latencies, look_at
-from tests.proofs.courses.stream_parts import (
-    COLUMNS,
-    TEXT,
-    TOPIC,
-    Plan,
-    unit_file,
-    unit_lines,
-)
+from tests.proofs.courses.stream_parts import COLUMNS, TEXT, TOPIC, Plan, unit_file, unit_lines
 from tests.proofs.programs import Say, metastore, working_folder
 
 ENGINES: Final = ("python", "spark")

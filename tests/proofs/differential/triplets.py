@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job, JobSpec
+from airflow_hiveacid.jobs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,

@@ -16,10 +16,10 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of, settled, up_to
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, settled, up_to
-from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.storage.acid.read import acid_file, buckets, changed_rows
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.stores.listing import list_table

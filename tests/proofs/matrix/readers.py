@@ -12,9 +12,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.ids import BucketProperty
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.ids import BucketProperty, decode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.reading.request import FILE_BITS, NUMBER

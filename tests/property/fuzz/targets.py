@@ -18,25 +18,31 @@ from typing import Final
 
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId, encode
 from airflow_hiveacid.format.names import (
     is_below_hidden,
     parse_directory_name,
     parse_file_name,
     stays_below,
 )
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Reset, Tag
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
+from airflow_hiveacid.format.records import (
+    CommitNote,
+    CompactionFailures,
+    FirstSeen,
+    Horizon,
+    Keeping,
+    LedgerEntry,
+    OwnCompaction,
+    Reset,
+    Tag,
+    TimeBounds,
+)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.plan.conversion import why_not_noted
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.text.literals import text as literal_text

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.sql.script import read_script
 
 _WORDS: Final = """\

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry, TimeBounds
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.notes import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger

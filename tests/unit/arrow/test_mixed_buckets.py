@@ -18,19 +18,14 @@ import pytest
 
 from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.search import Search
-from airflow_hiveacid.format.bucket_codec import decode, encode
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of, up_to
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import (
-    ChangeRange,
-    segments_of,
-    up_to,
-)
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId, decode, encode
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.table_view import view_of

@@ -16,8 +16,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     MergeSpec,
     SourceSpec,

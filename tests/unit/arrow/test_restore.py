@@ -12,7 +12,6 @@ import pytest
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import SparkNeededError, VersionGoneError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -20,10 +19,10 @@ from airflow_hiveacid.format.table import (
     FileFormat,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec, UpdateSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
+from airflow_hiveacid.jobs.statements import TruncateSpec, UpdateSpec
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.versions.keeping import keep_readable
 from tests.contract.fake_client import FakeClient

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     MergeCardinalityError,
@@ -19,10 +20,8 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import JobStatus, OnRerun
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeClause,
@@ -47,7 +46,7 @@ from tests.unit.arrow.lake import (
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.job import JobResult
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 

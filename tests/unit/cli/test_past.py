@@ -16,12 +16,11 @@ from airflow_hiveacid.cli.commands.past import history_answer
 from airflow_hiveacid.cli.output import shown
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Owner, TimeBounds
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.storage.stores.notes.table_notes import note_owner

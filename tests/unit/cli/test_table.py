@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.acid_state import Listing
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.state.acid_state import Listing
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,

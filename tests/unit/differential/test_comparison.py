@@ -19,15 +19,7 @@ from tests.proofs.differential.course import made
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
 from tests.proofs.differential.expressions import Dice, Node, lines
 from tests.proofs.differential.twins import difference
-from tests.proofs.differential.values import (
-    BROKEN,
-    Single,
-    Value,
-    of_hive,
-    of_spark,
-    same,
-    trimmed,
-)
+from tests.proofs.differential.values import BROKEN, Single, Value, of_hive, of_spark, same, trimmed
 
 _PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sql.md"
 _SUM: Final = "hive-sum-beyond-38-digits"

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
 )
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.lake.connection import Lake
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 

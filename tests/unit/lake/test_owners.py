@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     StoreFullError,
 )
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -24,9 +23,10 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.metastore_statements import AddPartitions, NewPartition
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
+from airflow_hiveacid.jobs.statements import LoadSpec, TruncateSpec, UpdateSpec
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
     check_definition,
@@ -45,8 +45,8 @@ from tests.unit.lake.lakes import T, Warehouse, ids, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_hiveacid.format.records.maintenance import Owner
-    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.format.records import Owner
+    from airflow_hiveacid.jobs.job import Job
     from airflow_hiveacid.lake.connection import Lake
 
 FULL, ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY

@@ -29,10 +29,10 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.jobs.job import JobStatus, RowCounts
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.metastore.port import MetastorePort, TxnState

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Reset, Tag, TaggedRoot
+from airflow_hiveacid.format.records import Reset, Tag, TaggedRoot
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.noted_values import NotedValues, noted_values

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import KeepingRefusedError
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.maintenance.removal import ready_entries

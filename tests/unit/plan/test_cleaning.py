@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, Reader
+from airflow_hiveacid.format.records import FirstSeen, LeftUpload, Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.plan import cleaning
 
 MAX = 9223372036854775807

@@ -20,9 +20,16 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun, StreamSpec, kind_of
-from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.jobs.job import (
+    JobResult,
+    JobSpec,
+    JobStatus,
+    OnRerun,
+    RowCounts,
+    StreamSpec,
+    kind_of,
+)
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake import session, statements
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.spark import streams

@@ -7,11 +7,8 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeSpec,
-)
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.statements import InsertSpec, MergeSpec
 from airflow_hiveacid.sql.expressions.expressions import NameScope
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.statements.update_delete import agreed

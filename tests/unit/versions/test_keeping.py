@@ -7,9 +7,9 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
-from airflow_hiveacid.format.state.versions import Guarantee, VersionSpec
+from airflow_hiveacid.format.records import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.versions import Guarantee, VersionSpec
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.entry_status import unfinished

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now, warn_of_new
 from tests.unit.versions.conftest import Bench

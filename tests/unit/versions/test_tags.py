@@ -9,9 +9,9 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Tag
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Horizon, Tag
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan import cleaning as cleaning_module

@@ -14,11 +14,10 @@ from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.records import LedgerEntry, Owner
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -29,9 +28,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, OnRerun
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for

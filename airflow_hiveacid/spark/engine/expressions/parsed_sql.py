@@ -20,7 +20,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
+from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
 from airflow_hiveacid.spark.engine.java_names import (
     JavaNames,
     each,

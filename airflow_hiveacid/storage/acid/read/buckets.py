@@ -20,16 +20,15 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_hiveacid.format import names
-from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.errors import (
     DanglingDeleteError,
     InvalidNameError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId, decode
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind

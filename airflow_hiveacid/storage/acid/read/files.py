@@ -15,11 +15,19 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import names
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode, encode
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
+from airflow_hiveacid.format.ids import (
+    MAX_BUCKET_ID,
+    BucketId,
+    BucketProperty,
+    RowId,
+    StatementId,
+    WriteId,
+    decode,
+    encode,
+)
 from airflow_hiveacid.storage.acid.read import acid_file
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.footer import OrcTail

@@ -16,9 +16,9 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import merge
 from airflow_hiveacid.storage.acid.read import reader

@@ -29,9 +29,8 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, decode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, TableRef

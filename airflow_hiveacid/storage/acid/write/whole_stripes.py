@@ -17,9 +17,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, decode
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import row_schema

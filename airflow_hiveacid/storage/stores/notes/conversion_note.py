@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Self
 
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.errors import (
     DirectoryExistsError,
     UnsupportedFileError,
@@ -19,8 +20,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import is_below_hidden
-from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.state.directories import Listing
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_file,

@@ -22,11 +22,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, LedgerRollError, StorageError
 from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.format.records import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
 from airflow_hiveacid.storage.stores.locations import open_location

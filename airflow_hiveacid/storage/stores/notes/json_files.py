@@ -14,9 +14,9 @@ from threading import Lock
 from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.codec import Codec, MisfitError
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, AttemptId
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.listing import list_files

@@ -18,7 +18,7 @@ from typing import Final, TypeVar, cast
 
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Owner
+from airflow_hiveacid.format.records import CompactionFailures, FirstSeen, Owner
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location

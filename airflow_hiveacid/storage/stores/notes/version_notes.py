@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.keeping import (
+from airflow_hiveacid.format.records import (
+    CommitNote,
     Horizon,
     Keeping,
     OwnCompaction,
@@ -24,7 +25,6 @@ from airflow_hiveacid.format.records.keeping import (
     Reset,
     Tag,
 )
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location

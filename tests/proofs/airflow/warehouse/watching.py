@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.metastore import compaction_queue, port
 from airflow_hiveacid.plan.thresholds import TableHealth

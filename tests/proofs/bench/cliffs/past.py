@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records import CommitNote, TimeBounds
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from tests.proofs.bench import acid, files, records

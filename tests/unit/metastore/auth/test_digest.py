@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from airflow_hiveacid.jobs.logins import Protection
+from airflow_hiveacid.jobs.endpoint import Protection
 from airflow_hiveacid.metastore.auth.digest import DigestMd5
 from airflow_hiveacid.metastore.auth.sasl import MechanismError
 from airflow_hiveacid.metastore.auth.tokens import DelegationToken

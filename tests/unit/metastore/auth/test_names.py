@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.jobs.endpoint import HeaderLogin, MetastoreEndpoint, Transport
 from airflow_hiveacid.metastore.auth import sockets
 from airflow_hiveacid.metastore.auth.address import ConnectError, parse_uri
 from airflow_hiveacid.metastore.auth.deadlines import bounded

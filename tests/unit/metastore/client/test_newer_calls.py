@@ -15,7 +15,7 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import check_can_serve
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable, TableChange, table_info
 from airflow_hiveacid.metastore.client.connection import _PROBES

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     LockNotAcquiredError,
@@ -13,7 +13,6 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType

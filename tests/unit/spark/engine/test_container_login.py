@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login, Protection, TokenLogin
+from airflow_hiveacid.jobs.endpoint import (
+    KerberosLogin,
+    Login,
+    MetastoreEndpoint,
+    Protection,
+    TokenLogin,
+)
 from airflow_hiveacid.spark.engine.container_login import endpoint_here
 
 SERVICE = "hive/_HOST@R"

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import directories, errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.format.state import small_files
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -26,7 +25,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -306,7 +305,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
 ) -> None:
     """A reader between the two would take the first for the whole base."""
     monkeypatch.setattr(compaction_facts, "publishes_files", lambda _: True)  # as on S3
-    monkeypatch.setattr(small_files, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
+    monkeypatch.setattr(directories, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(
         NewTable(

@@ -19,9 +19,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -30,15 +29,10 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs import maintenance
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.maintenance import (
-    compaction_facts,
-    compaction_planner,
-    many_tables,
-)
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.maintenance import compaction_facts, compaction_planner, many_tables
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
     CompactionOutcome,

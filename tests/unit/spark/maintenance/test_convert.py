@@ -19,9 +19,8 @@ import pytest
 from airflow_hiveacid.arrow.compaction import compact_in_process
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.maintenance import Owner, Reader
+from airflow_hiveacid.format.records import Owner, Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -31,7 +30,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import Owner
 from airflow_hiveacid.format.table import COPY_OF, Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import CreateTable, NewColumn, RenameTable
 from airflow_hiveacid.metastore.catalog import NewTable

@@ -13,17 +13,14 @@ from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.records.maintenance import FirstSeen
+from airflow_hiveacid.format.records import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.maintenance.clean import (
-    Cleaner,
-    CleaningOutcome,
-)
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window

@@ -21,9 +21,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.keeping import Tag
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, Owner, Tag
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -31,16 +29,12 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import (
     DropPartitions,
     DropTable,
     MetastoreStatement,
     RenameTable,
-)
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
 )
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.ownership import (

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, CompactionChoice
+from airflow_hiveacid.jobs.maintenance import DELTA_COUNT, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles

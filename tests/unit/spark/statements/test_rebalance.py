@@ -11,12 +11,11 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
 from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.reading.access import Touched

@@ -11,8 +11,8 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.spark.reading.events import Events

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.jobs.statements import MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
 from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
 from airflow_hiveacid.sql.expressions.queries import parsed_query, source_of

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     DanglingDeleteError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.ids import BucketId, encode
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
 from airflow_hiveacid.storage.acid.read.files import RootFiles, footer_facts

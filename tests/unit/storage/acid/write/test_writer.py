@@ -15,7 +15,6 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     CorruptFileError,
@@ -24,7 +23,7 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid.read.reader import read_events

@@ -9,14 +9,20 @@ from typing import Final
 
 import pytest
 
+from airflow_hiveacid.format import records
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records import keeping
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen, Move, Owner
-from airflow_hiveacid.format.state.versions import Guarantee
+from airflow_hiveacid.format.records import (
+    CommitNote,
+    CompactionFailures,
+    FirstSeen,
+    LedgerEntry,
+    Move,
+    Owner,
+    TimeBounds,
+)
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
@@ -75,27 +81,27 @@ COMMIT_BODY = (
     ' "seen": "db.t:3:9223372036854775807::", "seen_after_s": 2.0, "seen_by_s": 3.0,'
     ' "committed": {"after_s": 4.0, "by_s": null}'
 )
-KEEPING = keeping.Keeping(
+KEEPING = records.Keeping(
     roots={P: Guarantee(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
     last_entry_id=-1,
     since_s=9.5,
 )
-HORIZON = keeping.Horizon(partition=P, write_id=WriteId(4), high_watermark=TxnId(9), at_s=3.5)
-OWN = keeping.OwnCompaction(entry_id=7, aborted=(WriteId(2), WriteId(3)))
-RESET = keeping.Reset(
+HORIZON = records.Horizon(partition=P, write_id=WriteId(4), high_watermark=TxnId(9), at_s=3.5)
+OWN = records.OwnCompaction(entry_id=7, aborted=(WriteId(2), WriteId(3)))
+RESET = records.Reset(
     partition=P,
     write_id=WriteId(4),
     lowest=WriteId(1),
     highest=WriteId(3),
     names=frozenset({"base_2", "base_1"}),
 )
-TAG = keeping.Tag(
+TAG = records.Tag(
     name="monthly",
     table_id=TABLE_ID,
     write_ids="db.t:27:5:5,7,9:3,4",
     made_s=3.5,
     made_by="a",
-    roots=(keeping.TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"y", "x"})),),
+    roots=(records.TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"y", "x"})),),
     is_sure=False,
 )
 CONVERSION = ConversionNote(
@@ -134,7 +140,7 @@ UPLOAD = StagedUpload(
 
 
 OTHER_COMMIT = replace(COMMIT, write_id=WriteId(6))
-OTHER_OWN = keeping.OwnCompaction(entry_id=6)
+OTHER_OWN = records.OwnCompaction(entry_id=6)
 
 
 class _Bucket:
@@ -159,7 +165,7 @@ def ledger(root: Path) -> Ledger:
     return Ledger(location=str(root), table_id=TABLE_ID)
 
 
-def promises(root: Path) -> keeping.Promises:
+def promises(root: Path) -> records.Promises:
     """The notes about a guarantee, which are not read without that of the guarantee itself."""
     contents = {file: file.read_bytes() for file in (root / "_hiveacid").iterdir()}
     past(root).note_keeping(KEEPING)

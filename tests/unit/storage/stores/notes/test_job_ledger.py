@@ -11,7 +11,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import LedgerRollError, StorageError
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX

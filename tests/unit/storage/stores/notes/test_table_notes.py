@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
+from airflow_hiveacid.format.records import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles

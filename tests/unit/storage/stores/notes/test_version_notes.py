@@ -9,17 +9,18 @@ import pytest
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.keeping import (
+from airflow_hiveacid.format.records import (
+    CommitNote,
     Horizon,
     Keeping,
     OwnCompaction,
     Reset,
     Tag,
     TaggedRoot,
+    TimeBounds,
 )
-from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 

@@ -3,7 +3,7 @@
 `selection` decides the status of each directory.
 
 Example:
-    >>> from airflow_hiveacid.format.state.directories import FileEntry, Listing
+    >>> from airflow_hiveacid.format.directories import FileEntry, Listing
     >>> from airflow_hiveacid.format.snapshot import ValidWriteIdList
     >>> listing = Listing(
     ...     location="/t",
@@ -27,6 +27,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from airflow_hiveacid.format import selection
+from airflow_hiveacid.format.directories import (
+    AcidDirectory,
+    FileEntry,
+    Listing,
+    UnknownEntry,
+    UnreadFile,
+)
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import (
@@ -44,14 +52,6 @@ from airflow_hiveacid.format.names import (
     parse_file_name,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state import selection
-from airflow_hiveacid.format.state.directories import (
-    AcidDirectory,
-    FileEntry,
-    Listing,
-    UnknownEntry,
-    UnreadFile,
-)
 from airflow_hiveacid.format.table import TransactionalKind
 
 # AcidMetaDataFile.DataFormat of Hive 4; Hive 3.1 supports only the first value.

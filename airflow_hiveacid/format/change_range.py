@@ -18,14 +18,14 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from airflow_hiveacid.format.acid_state import AcidState, is_compacted, resolve
+from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
-from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
-from airflow_hiveacid.format.state.versions import Guarantee, missing_evidence
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import Guarantee, missing_evidence
 
 _FIRST: WriteId = WriteId(1)
 

@@ -1,10 +1,11 @@
-"""The default time limits of jobs and of calls to a metastore, in seconds.
+"""The engines that can run a job, and the default time limits in seconds.
 
 Every Airflow process imports this module, so it imports only the standard library.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 CONNECT_TIMEOUT_S: Final = 10.0
@@ -21,3 +22,11 @@ READ_LOCK_TIMEOUT_S: Final = 60.0
 
 START_TIMEOUT_S: Final = 3600.0
 """The longest wait for an application's first container, and for its first executor."""
+
+
+class Engine(enum.Enum):
+    """The engine that runs a job: AUTO is the worker if it can, or else Spark."""
+
+    AUTO = "auto"
+    WORKER = "worker"
+    SPARK = "spark"

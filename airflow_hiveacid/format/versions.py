@@ -33,12 +33,12 @@ from datetime import datetime
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState, is_compacted, resolve
 from airflow_hiveacid.format.codec import stored_as
+from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, is_compacted, resolve
-from airflow_hiveacid.format.state.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import digits, shown
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Self
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.statements import Parameter
 
 # The thresholds for compaction where neither a task nor a table sets one.
 DELTA_COUNT: Final = 10
