@@ -44,8 +44,7 @@ from airflow_hiveacid.plan.statements.conditions import (
     columns_of,
     reduced,
 )
-from airflow_hiveacid.reading.access import Touched, nameable, touching
-from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.reading.table_view import TableView, Touched, nameable, touching
 from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.loading import checked_load, copied_here
 from airflow_hiveacid.writing.publish import StagedFile

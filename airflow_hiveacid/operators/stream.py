@@ -18,8 +18,7 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.reporting.metrics import count_stream
-from airflow_hiveacid.operators.reporting.outlets import RerunTerms
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms, count_stream
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

@@ -28,9 +28,8 @@ from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.format.words import digits, shown
 from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits
 from airflow_hiveacid.plan.keeping import duration
-from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.plan.thresholds import check_also_when
 from airflow_hiveacid.plan.window import WindowEnd
 

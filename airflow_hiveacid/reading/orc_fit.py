@@ -34,13 +34,13 @@ from airflow_hiveacid.storage.orc.statistics import has_replaced_bounds
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet_footer import (
     ParquetCalendar,
     ParquetFacts,
     TimestampStorage,
     read_facts,
 )
+from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.stored import is_stored_as
 from airflow_hiveacid.storage.stores.filesystem import file_errors
 from airflow_hiveacid.storage.stores.threads import each_in_threads

@@ -20,7 +20,7 @@ from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_readable
-from airflow_hiveacid.reading.access import is_still_all, reading
+from airflow_hiveacid.reading.table_view import is_still_all, reading
 
 _MOST_BEGINNINGS: Final = 4
 

@@ -35,11 +35,11 @@ from airflow_hiveacid.jobs.contract import worker_lives
 from airflow_hiveacid.jobs.job import ExitCode, JobError, JobResult, JobSpec, JobStatus, exit_code
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.preflight import log_findings
-from airflow_hiveacid.spark.engine.container_login import endpoint_here
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import await_executor, open_session
+from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,

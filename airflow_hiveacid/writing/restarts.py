@@ -33,7 +33,7 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.reading.access import is_still_all, reading
+from airflow_hiveacid.reading.table_view import is_still_all, reading
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.stores.filesystem import make_directory, move
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -24,8 +24,7 @@ from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, Statement
 from airflow_hiveacid.jobs.statements import StreamBatchSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.transactions import Step, numbered
-from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.reading.table_view import TableView, Touched, nameable
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.writing import publish, restarts

@@ -51,7 +51,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.plan.limits import ReachedLimit
+from airflow_hiveacid.plan.compaction_policy import ReachedLimit
 from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
 from airflow_hiveacid.sensors import (
     HiveAcidCompactionSensor,

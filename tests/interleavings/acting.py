@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.spark.writing import work as product
 from airflow_hiveacid.spark.writing.context import JobContext

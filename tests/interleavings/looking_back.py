@@ -19,8 +19,8 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.history import between
 from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.versions.write_range import between
 from tests.interleavings import stand_ins
 from tests.interleavings.ground import Ground
 from tests.interleavings.rows import Commit, Row, serial_states

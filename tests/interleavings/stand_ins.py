@@ -29,8 +29,8 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat
-from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
+from airflow_hiveacid.reading.table_view import Touched
+from airflow_hiveacid.spark.maintenance import compact_tables
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
@@ -456,5 +456,5 @@ def installed() -> Iterator[None]:
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(restarts, "reissue", _reissue)
         patch.setattr(compaction, "buckets_by_rows", _buckets_by_rows)
-        patch.setattr(bucket_tasks, "compact_buckets", _compact_buckets)
+        patch.setattr(compact_tables, "compact_buckets", _compact_buckets)
         yield

@@ -36,8 +36,7 @@ from airflow_hiveacid.spark.reading.pruning import key_ranges
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
-from airflow_hiveacid.spark.statements.clauses import HelperNames
-from airflow_hiveacid.spark.statements.expressions import stored
+from airflow_hiveacid.spark.statements.expressions import HelperNames, stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change

@@ -29,7 +29,7 @@ from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.reporting.links import page_url
 from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
 from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
-from airflow_hiveacid.plan.statements.source_options import suggests_secret
+from airflow_hiveacid.plan.statements.arguments import suggests_secret
 
 SPARK_CONNECTION: Final = "spark_default"
 """The Spark connection of tasks that name no other."""

@@ -25,9 +25,9 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
+from airflow_hiveacid.plan.statements.arguments import secret_of
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.plan.statements.source_options import secret_of
 from airflow_hiveacid.spark.engine.expressions import parsed_sql
 from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
 from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError

@@ -23,10 +23,9 @@ from airflow_hiveacid.format.table import Column, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
-from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
+from airflow_hiveacid.reading.table_view import Staged, TableView, Touched, view_of
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
 from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct

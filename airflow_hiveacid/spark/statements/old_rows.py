@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.reading.access import Touched
 from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events, grouped
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct

@@ -15,11 +15,11 @@ from airflow_hiveacid.jobs.job import JobResult, kind_of
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
-from airflow_hiveacid.reading.access import Touched, nameable, touching
+from airflow_hiveacid.reading.table_view import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
-from airflow_hiveacid.spark.statements.load import copied_files, plan_load
+from airflow_hiveacid.spark.statements.insert import copied_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext

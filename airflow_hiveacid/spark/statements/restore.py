@@ -18,8 +18,7 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements import old_rows
-from airflow_hiveacid.spark.statements.insert import InsertProgram
-from airflow_hiveacid.spark.statements.load import copied_files
+from airflow_hiveacid.spark.statements.insert import InsertProgram, copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.work import run_changes

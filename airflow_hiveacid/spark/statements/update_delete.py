@@ -24,8 +24,14 @@ from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped, insert_events
 from airflow_hiveacid.spark.reading.target import Target, empty_target
-from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.expressions import columns_asked
+from airflow_hiveacid.spark.statements.expressions import (
+    HelperNames,
+    acted_on,
+    brought,
+    columns_asked,
+    ready,
+    scanned,
+)
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import EVENT_COLUMNS, are_few

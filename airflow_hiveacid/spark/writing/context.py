@@ -15,8 +15,8 @@ from airflow_hiveacid.jobs.statements import Parameter, SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.statements.dml import check_source
-from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
+from airflow_hiveacid.reading.table_view import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
 from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.tasks import job_group

@@ -30,7 +30,7 @@ from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.compact import compactable_form
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
+from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations

@@ -23,8 +23,8 @@ from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcTyp
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro_rows import avro_columns
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read_facts
+from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors

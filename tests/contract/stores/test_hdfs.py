@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_bytes,
     write_new,
 )
-from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     files_below,

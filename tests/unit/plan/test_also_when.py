@@ -11,8 +11,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdL
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.maintenance import CompactionChoice, Off
 from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits, TableMeasures
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
     CompactionPolicy,

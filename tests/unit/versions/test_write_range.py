@@ -26,8 +26,8 @@ from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
+from airflow_hiveacid.versions.history import Version, WriteRange, between
 from airflow_hiveacid.versions.keeping import keep, make_tag
-from airflow_hiveacid.versions.write_range import Version, WriteRange, between
 from tests.contract.bench import access
 from tests.unit.versions.conftest import Bench
 

@@ -33,7 +33,7 @@ from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
-from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
+from airflow_hiveacid.storage.stores.hdfs.handler import OPEN_FILE
 from airflow_hiveacid.storage.stores.locations import client_of, locate, traits_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 

@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.endpoint import (
     Protection,
     TokenLogin,
 )
-from airflow_hiveacid.spark.engine.container_login import endpoint_here
+from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
 
 SERVICE = "hive/_HOST@R"
 IN_CONTAINER = {"CONTAINER_ID": "container_1_0001_01_000001"}

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.statements import rebalance as module
 from airflow_hiveacid.spark.statements.rebalance import Rebalancing, _with_files, rebalance
 from airflow_hiveacid.spark.writing import context

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements.restore import _comparison, _PlainComparison
 from airflow_hiveacid.storage.plain.files import PlainFile

@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.writing.runs import accesses, touched_partitions
 

@@ -14,7 +14,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.context import JobContext
