@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.local.errors import ServerConflictError
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from demo.airflow_server import AirflowServer
 

@@ -36,7 +36,7 @@ from airflow_hiveacid.jobs.defaults import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:

@@ -453,7 +453,7 @@ class HiveAcidHook(BaseHook):
             InputError: the table does not exist.
             StorageError: the table's notes cannot be read or written.
         """
-        from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs Arrow
             VersionNotes,
         )
 

@@ -1,7 +1,7 @@
 """The specs of statements that change tables, with the typed values of their parameters.
 
 SQL refers to a parameter with a marker such as `:day`. The value is never inserted into the SQL
-text. The value is sent separately, and `spark.engine.expressions.parsed_sql` puts it into Spark's
+text. The value is sent separately, and `spark.engine.parsed_sql` puts it into Spark's
 plan as a literal.
 
 Example:

@@ -44,6 +44,8 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan import cleaning
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
+from airflow_hiveacid.storage.stores.conversion_note import unfinished_conversion
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import (
     give_up,
     list_directories,
@@ -51,10 +53,8 @@ from airflow_hiveacid.storage.stores.listing import (
     open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 

@@ -28,8 +28,8 @@ from airflow_hiveacid.plan.cleaning import Removal, UnknownPath
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.staging import check_publishable
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 

@@ -34,10 +34,10 @@ from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.storage.plain.compact import require_compactable
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import files_below, list_roots
 from airflow_hiveacid.storage.stores.locations import locate, open_location
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import row_type
 

@@ -39,12 +39,12 @@ from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.looks import LastLook, Look, PlannedLook, depends_on_time
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, CompactionPolicy, TableHealth
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
+from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads, side_by_side
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 _ATTEMPTS: Final = 3
 

@@ -34,6 +34,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.metastore.listed_tables import every_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.locations import (
     Identity,
     directories_around,
@@ -41,9 +42,8 @@ from airflow_hiveacid.storage.stores.locations import (
     is_within,
     open_location,
 )
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.staging import is_publishable
+from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]

@@ -17,7 +17,7 @@ from typing import Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.records import CompactionFailures
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 
 FAILURES: Final = 2
 """As hive.compactor.initiator.failed.compacts.threshold."""

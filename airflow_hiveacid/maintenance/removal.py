@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.cleaning import CleaningPlan, Removal, StagingDirecto
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import files_below, tree_size
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.threads import side_by_side
 
 log = logging.getLogger("hiveacid")

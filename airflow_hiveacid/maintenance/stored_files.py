@@ -24,9 +24,9 @@ from airflow_hiveacid.maintenance.clean_tables import TableCleaning
 from airflow_hiveacid.maintenance.ownership import Neighbours
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.change_feed import FEED_NOTE
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import every_file, list_table, open_uploads
 from airflow_hiveacid.storage.stores.locations import locate, publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -46,7 +46,7 @@ from airflow_hiveacid.operators.reporting.outlets import (
 from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_lines
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import deferral, provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
+from airflow_hiveacid.operators.submission.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.given_secrets import check_settings, mask_secrets
 from airflow_hiveacid.operators.submission.kill import Attempt, abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge

@@ -31,9 +31,9 @@ from airflow_hiveacid.reading.request import KeyRange, file_number
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable, plain_files
 from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.stores.conversion_note import check_in_place, naming_conversion
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.conversion_note import check_in_place, naming_conversion
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import Past
 

@@ -30,7 +30,7 @@ from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
 from airflow_hiveacid.reading.table_view import Touched
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one

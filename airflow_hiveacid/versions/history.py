@@ -36,8 +36,8 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import Knowledge
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.past import Past, Readable, past_of, present_of, promises_of
 

@@ -40,8 +40,8 @@ from airflow_hiveacid.plan.keeping import (
     readable_for,
     set_by_us,
 )
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.losses import loss_detector_of, note_dropped, note_lost
 from airflow_hiveacid.versions.past import Past, past_of, promises_of
 

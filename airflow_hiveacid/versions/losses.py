@@ -19,8 +19,8 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector, lowest_of
 
 _log = logging.getLogger(__name__)

@@ -26,8 +26,8 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import owner_text, writer_of
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 
 Root = tuple[PartitionInfo, Listing]

@@ -17,7 +17,7 @@ from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.restoring import may_differ
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
 from airflow_hiveacid.versions.past import Past, past_of
 
 _log = logging.getLogger(__name__)

@@ -24,8 +24,8 @@ from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.storage.stores.conversion_note import check_in_place
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.conversion_note import check_in_place
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 

@@ -27,8 +27,8 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.plain.files import check_files_writable
+from airflow_hiveacid.storage.stores.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
 from airflow_hiveacid.writing.job import WritingJob

@@ -51,8 +51,8 @@ from airflow_hiveacid.storage.plain.files import (
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.job import WritingJob

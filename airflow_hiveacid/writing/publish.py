@@ -42,9 +42,9 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.stream_writer import WrittenRows
 from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, exists, rename_directory
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import give_up_all, list_directories
 from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
 

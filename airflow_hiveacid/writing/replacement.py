@@ -21,10 +21,10 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.plan.compaction import CompactionPlan, doubles_rows
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import give_up, list_directories, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.writing.publish import Publication, StagedDirectory
 
 log = logging.getLogger("hiveacid")

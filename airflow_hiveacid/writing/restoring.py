@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.stored import are_old_values_known
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import Past, past_of
 from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new

@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.plan.arguments import stored_text, table_name
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements.arguments import key_names
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, committed
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, committed
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.write import run_unknown
 

@@ -38,10 +38,10 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import Run, earlier_run
 from airflow_hiveacid.reading.table_view import Staged
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.writing import overtaking
 from airflow_hiveacid.writing.publish import (
     Publication,

@@ -36,8 +36,8 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.storage.stores.notes.job_ledger import ROLL, entry_name
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.job_ledger import ROLL, entry_name
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission import kill as kill_module
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.deferral import (
     DriverNote,
     End,

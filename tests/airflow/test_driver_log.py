@@ -19,11 +19,11 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
+from airflow_hiveacid.operators.submission import log_tail
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import log_tail
-from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from airflow_hiveacid.operators.submission import yarn as yarn_client
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
+from airflow_hiveacid.operators.submission.negotiate import Negotiate
 from tests.support.airflow_support import (
     Connections,
     FakeSpark,

@@ -14,7 +14,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import (

@@ -20,11 +20,11 @@ import pytest
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
     Connections,

@@ -18,12 +18,12 @@ from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import driver_of
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor

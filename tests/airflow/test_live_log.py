@@ -16,11 +16,11 @@ from airflow.triggers.base import BaseTrigger
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
+from airflow_hiveacid.operators.submission import cluster_run, log_tail
+from airflow_hiveacid.operators.submission import kubernetes as kubernetes_client
 from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import cluster_run, log_tail
-from airflow_hiveacid.operators.submission.clusters import kubernetes as kubernetes_client
-from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, Cluster, ClusterRun
+from airflow_hiveacid.operators.submission import yarn as yarn_client
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, Cluster, ClusterRun
 from airflow_hiveacid.operators.submission.driver_log import DriverLog
 from tests.support.airflow_support import (
     Connections,

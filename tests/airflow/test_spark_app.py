@@ -35,7 +35,7 @@ from airflow_hiveacid.jobs.contract import worker_lives
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, RowCounts
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
-from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY

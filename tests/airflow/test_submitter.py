@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.kill import stop_submit
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,

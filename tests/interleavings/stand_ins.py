@@ -35,11 +35,10 @@ from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.acid.write.reissue import Reissue
-from airflow_hiveacid.storage.stores import locations, threads
+from airflow_hiveacid.storage.stores import locations, threads, version_notes
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing import compaction, publish, restarts
 from airflow_hiveacid.writing.event_files import WritePlan, partition_text

@@ -19,7 +19,7 @@ from airflow_hiveacid.format import errors, ids, table
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.versions import VersionSpec, as_of_number, state_as_of
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.reading.snapshots import read_snapshot

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.metastore.client.metastore_client import connect

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine import java_names
-from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
+from airflow_hiveacid.spark.engine.catalyst import rebalanced
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.spark.writing.flat_files import write_orc

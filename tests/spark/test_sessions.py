@@ -21,7 +21,7 @@ from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session

@@ -11,7 +11,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
 from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen, TransactionSpec
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update

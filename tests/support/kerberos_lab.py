@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs

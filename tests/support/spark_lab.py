@@ -24,9 +24,9 @@ from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.local.metastore import server as metastore_server
-from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local import server as metastore_server
+from airflow_hiveacid.local.distribution import SPARK_S3A
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement

@@ -36,11 +36,10 @@ from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
-from airflow_hiveacid.storage.stores import threads
+from airflow_hiveacid.storage.stores import threads, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.notes import version_notes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep, make_tag
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient

@@ -26,10 +26,10 @@ from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matc
 from airflow_hiveacid.maintenance.many_tables import MOST_AT_ONCE, each_piece
 from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.operators.collecting.document import TableRow
-from airflow_hiveacid.operators.collecting.findings import Finding, LocksNow, Urgency, capped
-from airflow_hiveacid.operators.collecting.survey import MeasuredTable
+from airflow_hiveacid.operators.reporting.document import TableRow
+from airflow_hiveacid.operators.reporting.findings import Finding, LocksNow, Urgency, capped
 from airflow_hiveacid.operators.reporting.plan_text import size_text
+from airflow_hiveacid.operators.reporting.survey import MeasuredTable
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.versions.keeping import opted_out_of

@@ -34,8 +34,8 @@ from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFaile
 from airflow_hiveacid.jobs.contract import Side, from_json
 from airflow_hiveacid.jobs.job import JobError, JobResult, JobSpec, OnRerun
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-from airflow_hiveacid.operators.submission.clusters import kubernetes_login
-from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
+from airflow_hiveacid.operators.submission import kubernetes_login
+from airflow_hiveacid.operators.submission.kubernetes import NAMESPACE
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments

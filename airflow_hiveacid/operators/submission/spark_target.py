@@ -27,8 +27,8 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
 from airflow_hiveacid.metastore.process_user import user_path
 from airflow_hiveacid.operators.reporting.links import page_url
-from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
-from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
+from airflow_hiveacid.operators.submission.kubernetes import NAMESPACE
+from airflow_hiveacid.operators.submission.yarn import addresses_of, realm_of
 from airflow_hiveacid.plan.statements.arguments import suggests_secret
 
 SPARK_CONNECTION: Final = "spark_default"

@@ -2,7 +2,7 @@
 
 A mapping such as `{"type": "date", "value": "{{ ds }}"}` sets the type of a rendered template. A
 statement's spec contains only the parameters that its SQL uses.
-`spark.engine.expressions.parsed_sql` turns them into literals.
+`spark.engine.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said

@@ -48,8 +48,8 @@ from airflow_hiveacid.spark.engine.tasks import job_group, task_results
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.plain.compact import compactable_form
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 

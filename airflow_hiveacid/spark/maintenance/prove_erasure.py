@@ -52,8 +52,8 @@ from airflow_hiveacid.plan.statements.dml import check_cleanable, quoted
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
 from airflow_hiveacid.reading.request import KeyRange, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
 from airflow_hiveacid.spark.reading.file_relation import looked_up

@@ -43,7 +43,7 @@ from airflow_hiveacid.reading.orc_fit import (
     require_own_bucket,
 )
 from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
-from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
+from airflow_hiveacid.spark.engine.catalyst import opaque
 from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of

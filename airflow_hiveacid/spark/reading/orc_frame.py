@@ -31,7 +31,7 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.orc_fit import DeleteFile
 from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
+from airflow_hiveacid.spark.engine.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.file_relation import (

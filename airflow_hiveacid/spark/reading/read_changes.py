@@ -39,9 +39,9 @@ from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.reading.table_view import Touched
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading import changed_files

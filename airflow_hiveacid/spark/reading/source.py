@@ -28,9 +28,9 @@ from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.plan.statements.arguments import secret_of
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.spark.engine.expressions import parsed_sql
-from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
-from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError
+from airflow_hiveacid.spark.engine import parsed_sql
+from airflow_hiveacid.spark.engine.catalyst import opaque, query
+from airflow_hiveacid.spark.engine.current_time import UnfixedTimeError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried, condition_of, reason_of
 from airflow_hiveacid.spark.engine.types import small_frame
 from airflow_hiveacid.storage.stores.locations import open_location

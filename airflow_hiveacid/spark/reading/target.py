@@ -26,8 +26,8 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, Touched, view_of
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine.catalyst import condition as checked_condition
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading import pruning
 from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of

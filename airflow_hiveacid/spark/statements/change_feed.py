@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.reading import read_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
 from airflow_hiveacid.versions.history import Version, WriteRange
 
 log = logging.getLogger("hiveacid")

@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.statements import MergeAction
 from airflow_hiveacid.plan.statements.constraints import Check, checks_of
 from airflow_hiveacid.plan.statements.dml import Clause, quoted
 from airflow_hiveacid.reading.request import free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import (
+from airflow_hiveacid.spark.engine.catalyst import (
     TEXT_ERRORS,
     Moment,
     Resolved,

@@ -32,8 +32,8 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.reading.pieces import TASK_BYTES, arrow_schema
-from airflow_hiveacid.spark.engine.expressions import catalyst
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
+from airflow_hiveacid.spark.engine import catalyst
+from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of

@@ -29,9 +29,9 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
 from airflow_hiveacid.reading.table_view import MOST_NAMED
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, condition, resolved
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition, resolved
 from airflow_hiveacid.spark.engine.failures import reason_of
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading import events, pruning
 from airflow_hiveacid.spark.reading.target import Target, empty_target

@@ -16,7 +16,7 @@ from airflow_hiveacid.plan.statements.columns import check_truncate, partition_m
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
 from airflow_hiveacid.reading.table_view import Touched, nameable, touching
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
 from airflow_hiveacid.spark.statements.insert import copied_files, plan_load

@@ -44,7 +44,7 @@ from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm

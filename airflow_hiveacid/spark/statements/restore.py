@@ -14,7 +14,7 @@ from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.request import NUMBER, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements import old_rows

@@ -20,8 +20,8 @@ from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType, Stru
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped, insert_events
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements.expressions import (

@@ -39,7 +39,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId, encode
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of, rebalanced
+from airflow_hiveacid.spark.engine.catalyst import dataset_of, rebalanced
 from airflow_hiveacid.spark.engine.failures import (
     SPARK_ERRORS,
     beneath,

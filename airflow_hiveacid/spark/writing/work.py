@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.statements import MultiInsertSpec, Parameter, SourceS
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import numbered
 from airflow_hiveacid.reading.table_view import Touched
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import collected, run_tasks, task_of
 from airflow_hiveacid.spark.reading.events import Events

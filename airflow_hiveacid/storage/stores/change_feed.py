@@ -46,9 +46,9 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_new,
 )
+from airflow_hiveacid.storage.stores.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.listing import children, give_up_all
 from airflow_hiveacid.storage.stores.locations import open_location, traits_of
-from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 FEED_NOTE: Final = "_changes.json"

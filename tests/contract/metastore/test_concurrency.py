@@ -16,7 +16,7 @@ from airflow_hiveacid.format.errors import HiveAcidError, WriteConflictError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import PostgresDatabase
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect

@@ -18,7 +18,7 @@ from airflow_hiveacid.jobs.endpoint import (
     SecretSource,
     Transport,
 )
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse

@@ -23,8 +23,8 @@ from unittest.mock import patch
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.local import errors, postgres, site, stack
-from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.distribution import METASTORE_S3A, SPARK_S3A
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs

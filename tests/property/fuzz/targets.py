@@ -57,11 +57,11 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.stores.change_feed import feed_note
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.job_ledger import parse_entry
+from airflow_hiveacid.storage.stores.json_files import read_notes
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
-from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
-from airflow_hiveacid.storage.stores.notes.json_files import read_notes
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed_owner
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, parsed_owner
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases

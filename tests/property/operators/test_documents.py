@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_hiveacid.operators.collecting.document import (
+from airflow_hiveacid.operators.reporting.document import (
     COLUMNS,
     TableNumbers,
     TableRow,

@@ -46,15 +46,15 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.operators.collecting import survey as surveys
-from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.reporting import survey as surveys
+from airflow_hiveacid.operators.reporting.findings import Finding, Urgency, capped
+from airflow_hiveacid.operators.reporting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,
     RATIO_PARAMETER,
     GivenThresholds,
 )
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.history import VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient

@@ -23,8 +23,8 @@ from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import note_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient

@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -35,7 +35,7 @@ from airflow_hiveacid.maintenance.ownership import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
+from airflow_hiveacid.storage.stores.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import COLUMNS

@@ -18,8 +18,8 @@ from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.noted_values import NotedValues, noted_values
 from airflow_hiveacid.maintenance.stored_files import stored_files
-from airflow_hiveacid.storage.stores.notes import job_ledger
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores import job_ledger
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import Lake, made
 from tests.unit.lake.lakes import Warehouse

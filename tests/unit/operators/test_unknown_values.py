@@ -31,10 +31,10 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
-from airflow_hiveacid.operators.collecting.findings import lock_findings
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.reporting.findings import lock_findings
+from airflow_hiveacid.operators.reporting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.watch.compactions import queue_state
 from tests.contract.fake_client import FakeClient

@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

@@ -34,7 +34,7 @@ from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

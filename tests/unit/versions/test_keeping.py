@@ -20,8 +20,8 @@ from airflow_hiveacid.plan.keeping import (
     duration,
     readable_for,
 )
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import (
     keep,
     keep_no_more,

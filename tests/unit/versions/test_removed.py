@@ -17,8 +17,8 @@ from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import READABLE_FOR
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions import loss_detector
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag

@@ -17,10 +17,9 @@ from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan import cleaning as cleaning_module
 from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import READABLE_FOR
-from airflow_hiveacid.storage.stores import listing
+from airflow_hiveacid.storage.stores import json_files, listing
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep_no_more, make_tag
 from tests.unit.versions import conftest as bench_module
 from tests.unit.versions.conftest import Bench

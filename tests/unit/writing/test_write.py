@@ -36,12 +36,12 @@ from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, component
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_files
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble

@@ -19,8 +19,8 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.reruns import Run
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder

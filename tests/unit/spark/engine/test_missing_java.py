@@ -17,9 +17,8 @@ from pyspark.sql.types import IntegerType
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.reading.request import KeyRange
-from airflow_hiveacid.spark.engine import java_names, progress
+from airflow_hiveacid.spark.engine import catalyst, java_names, parsed_sql, progress
 from airflow_hiveacid.spark.engine import session as session_module
-from airflow_hiveacid.spark.engine.expressions import catalyst, parsed_sql
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected, is_stopped

@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient

@@ -37,8 +37,8 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing.replacement import Replacement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

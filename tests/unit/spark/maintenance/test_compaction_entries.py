@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient

@@ -46,10 +46,10 @@ from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
+from airflow_hiveacid.storage.stores import conversion_note
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import move as move_file
-from airflow_hiveacid.storage.stores.notes import conversion_note
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
+from airflow_hiveacid.storage.stores.table_notes import note_owner
 from airflow_hiveacid.versions import keeping
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import make_tag
@@ -708,9 +708,7 @@ def test_a_file_that_was_moved_again_during_an_undo_raises_an_error(
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "airflow_hiveacid.storage.stores.notes.conversion_note._each", lambda *_: None
-        )
+        patch.setattr("airflow_hiveacid.storage.stores.conversion_note._each", lambda *_: None)
         with pytest.raises(errors.StorageError, match="was moved again"):
             world.convert(FLAT, SECOND)
     assert world.has_note

@@ -27,11 +27,11 @@ from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.replacement import SharedNotes
 from tests.contract.fake_client import FakeClient

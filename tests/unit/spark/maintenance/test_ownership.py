@@ -46,8 +46,8 @@ from airflow_hiveacid.maintenance.ownership import (
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

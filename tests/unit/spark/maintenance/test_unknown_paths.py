@@ -31,7 +31,7 @@ from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
 

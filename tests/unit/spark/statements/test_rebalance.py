@@ -23,7 +23,7 @@ from airflow_hiveacid.spark.statements import rebalance as module
 from airflow_hiveacid.spark.statements.rebalance import Rebalancing, _with_files, rebalance
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import insert

@@ -21,7 +21,7 @@ from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements.restore import _comparison, _PlainComparison
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.restoring import Restoring, differing

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

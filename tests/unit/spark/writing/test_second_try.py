@@ -38,7 +38,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
 from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing import overtaking, restarts
 from airflow_hiveacid.writing.restarts import RestartState, begun
 from airflow_hiveacid.writing.table_write import TableWrite

@@ -31,6 +31,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_bytes,
 )
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     list_files,
@@ -38,9 +39,8 @@ from airflow_hiveacid.storage.stores.listing import (
     metadata_text,
     tree_size,
 )
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_owner
 
 LOCAL = pafs.LocalFileSystem()
 

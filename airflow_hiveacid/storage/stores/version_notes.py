@@ -26,9 +26,9 @@ from airflow_hiveacid.format.records import (
     Tag,
 )
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import exists
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import json_files
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _VERSION: Final = 1

@@ -14,9 +14,9 @@ from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.storage.stores import job_ledger, json_files
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
-from airflow_hiveacid.storage.stores.notes import job_ledger, json_files
-from airflow_hiveacid.storage.stores.notes.job_ledger import (
+from airflow_hiveacid.storage.stores.job_ledger import (
     Ledger,
     Line,
     abandoned,
@@ -25,7 +25,7 @@ from airflow_hiveacid.storage.stores.notes.job_ledger import (
     packed,
     parse_entry,
 )
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY, table_digest
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY, table_digest
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807

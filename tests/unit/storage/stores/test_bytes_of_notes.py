@@ -23,14 +23,14 @@ from airflow_hiveacid.format.records import (
 )
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.versions import Guarantee
+from airflow_hiveacid.storage.stores import version_notes
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
-from airflow_hiveacid.storage.stores.notes import version_notes
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner, noted_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.s3.bucket import Part
 from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_owner, noted_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 TABLE_ID = "17.3"
 P = PartitionName.parse("p=1/q=a%2Fb")

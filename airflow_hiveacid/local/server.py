@@ -22,8 +22,7 @@ from typing import Final
 
 from airflow_hiveacid.java_program import find_java, version_in
 from airflow_hiveacid.local import errors
-from airflow_hiveacid.local.metastore.distribution import Distribution, fetch
-from airflow_hiveacid.local.metastore.thrift_probe import answers
+from airflow_hiveacid.local.distribution import Distribution, fetch
 from airflow_hiveacid.local.process import (
     Command,
     Progress,
@@ -42,6 +41,7 @@ from airflow_hiveacid.local.site import (
     fingerprint,
     write_conf,
 )
+from airflow_hiveacid.local.thrift_probe import answers
 
 _SERVER_CLASS: Final = "org.apache.hadoop.hive.metastore.HiveMetaStore"
 _SCHEMA_TIMEOUT_S: Final = 300.0

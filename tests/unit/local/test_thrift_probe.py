@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.local.access import Access, Language
-from airflow_hiveacid.local.metastore.thrift_probe import answers
+from airflow_hiveacid.local.site import Access, Language
+from airflow_hiveacid.local.thrift_probe import answers
 
 METHOD = b"get_all_databases"
 

@@ -21,8 +21,8 @@ from airflow_hiveacid.format.records import (
 )
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import Guarantee
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 P = PartitionName.parse("p=1/q=a%2Fb")
 

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
-from airflow_hiveacid.local.access import PLAIN, Access, Language
+from airflow_hiveacid.local.site import PLAIN, Access, Language
 
 _VERSION_1: Final = 0x8001_0000
 _CALL: Final = 1

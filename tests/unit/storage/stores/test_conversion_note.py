@@ -10,8 +10,8 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import CorruptFileError, DirectoryExistsError, StorageError
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.records import Move
-from airflow_hiveacid.storage.stores.notes import conversion_note
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores import conversion_note
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import AT_ONCE
 
 

@@ -21,8 +21,7 @@ from pyspark.sql.types import BooleanType, DataType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.spark.engine.expressions import current_time, parsed_sql
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError
+from airflow_hiveacid.spark.engine import current_time, parsed_sql
 from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
 from airflow_hiveacid.spark.engine.java_names import (
     JavaNames,
@@ -34,6 +33,7 @@ from airflow_hiveacid.spark.engine.java_names import (
     nodes,
     unknown_calls,
 )
+from airflow_hiveacid.spark.engine.parsed_sql import RefusedTextError
 
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _ALIAS: Final = "__hiveacid_expression_"

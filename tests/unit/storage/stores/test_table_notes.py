@@ -10,9 +10,9 @@ import pytest
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.records import CompactionFailures, FirstSeen
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 
 WHOLE = PartitionName()
 SEEN = {

@@ -20,9 +20,9 @@ from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records import CompactionFailures, FirstSeen, Owner
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, write_bytes, write_new
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import json_files
 
 _SEEN: Final = "_seen_"
 _COMPACTION: Final = "_compaction_"

@@ -25,8 +25,8 @@ from airflow_hiveacid.metastore.listed_tables import transactional_tables
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
-from airflow_hiveacid.operators.collecting.findings import (
+from airflow_hiveacid.operators.reporting.document import TableNumbers, TableRow
+from airflow_hiveacid.operators.reporting.findings import (
     Finding,
     LocksNow,
     TableFacts,

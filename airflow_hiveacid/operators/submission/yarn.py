@@ -32,9 +32,9 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters import http, log_tail
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
-from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS, Negotiate
+from airflow_hiveacid.operators.submission import http, log_tail
+from airflow_hiveacid.operators.submission.cluster_run import Application
+from airflow_hiveacid.operators.submission.negotiate import REFUSALS, Negotiate
 
 _SUCCEEDED: Final = "SUCCEEDED"
 _UNDEFINED: Final = "UNDEFINED"

@@ -28,10 +28,10 @@ from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, Write
 from airflow_hiveacid.format.records import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
+from airflow_hiveacid.storage.stores.json_files import seconds
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.json_files import seconds
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _VERSION: Final = 2

@@ -29,9 +29,9 @@ from airflow_hiveacid.storage.stores.filesystem import (
     read_bytes,
     write_new,
 )
+from airflow_hiveacid.storage.stores.json_files import hidden_uri, note_content, read_note
 from airflow_hiveacid.storage.stores.listing import list_roots
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import hidden_uri, note_content, read_note
 from airflow_hiveacid.storage.stores.threads import AT_ONCE, side_by_side
 
 _NAME: Final = "_conversion.json"

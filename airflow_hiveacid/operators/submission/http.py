@@ -11,7 +11,7 @@ import requests
 
 from airflow_hiveacid.format.errors import ClusterKind, ClusterUnavailableError
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters.log_tail import body_of
+from airflow_hiveacid.operators.submission.log_tail import body_of
 
 QUESTION_S: Final = (5.0, 30.0)
 

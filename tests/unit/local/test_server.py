@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.local import errors
-from airflow_hiveacid.local.metastore import server as metastore_module
-from airflow_hiveacid.local.metastore.distribution import Distribution
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local import server as metastore_module
+from airflow_hiveacid.local.distribution import Distribution
 from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.releases import HiveRelease
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 
 # Takes a JVM's command line. As the schema tool it makes the database; as the server it answers

@@ -29,10 +29,10 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission.clusters import http, log_tail
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Application
-from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
-from airflow_hiveacid.operators.submission.clusters.negotiate import REFUSALS
+from airflow_hiveacid.operators.submission import http, log_tail
+from airflow_hiveacid.operators.submission.cluster_run import Application
+from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
+from airflow_hiveacid.operators.submission.negotiate import REFUSALS
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 
 LABEL: Final = "hiveacid-attempt"
