@@ -17,7 +17,7 @@ from airflow_hiveacid.format.errors import CorruptFileError, StorageError, Store
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.storage.stores.filesystem import read_bytes
-from airflow_hiveacid.storage.stores.job_ledger import unpacked
+from airflow_hiveacid.storage.stores.json_files import unpacked
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 

@@ -23,7 +23,8 @@ from typing import Final
 
 from airflow_hiveacid.format.table import NULL_PARTITION
 from airflow_hiveacid.jobs.statements import ValueType
-from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
+from airflow_hiveacid.sql.expressions.arguments import is_never_empty
+from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function
 from airflow_hiveacid.sql.text.bare_names import check_bare
 from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token

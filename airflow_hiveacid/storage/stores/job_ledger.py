@@ -17,20 +17,19 @@ import logging
 import random
 import re
 import uuid
-import zlib
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.errors import CorruptFileError, LedgerRollError, StorageError
+from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records import LedgerEntry, doubt_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
-from airflow_hiveacid.storage.stores.json_files import seconds
+from airflow_hiveacid.storage.stores.json_files import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
@@ -466,40 +465,3 @@ def _may_be_committed(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: Val
 def parse_entry(content: bytes, path: str) -> LedgerEntry:
     """Parse the JSON of a ledger entry."""
     return json_files.read_note(LedgerEntry, content, path, version=_VERSION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
-    """One entry: the name and modification time of its original file, and its JSON in one line."""
-
-    name: str
-    modified_s: float
-    text: bytes
-
-
-def packed(lines: Iterable[Line]) -> bytes:
-    """Return the content of a roll with these entries."""
-    head = (f"{line.name} {line.modified_s!r} ".encode() + line.text for line in lines)
-    return zlib.compress(b"\n".join(head))
-
-
-def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
-    """Return a roll's entries with this prefix, or raise LedgerRollError.
-
-    Example:
-        >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
-        >>> unpacked(packed([line])) == (line,)
-        True
-    """
-    lines = []
-    try:
-        start = prefix.encode()
-        for line in zlib.decompress(content).split(b"\n"):
-            if line.startswith(start) and line:
-                name, modified_s, text = line.split(b" ", 2)
-                lines.append(
-                    Line(name=name.decode(), modified_s=seconds(float(modified_s)), text=text)
-                )
-    except (zlib.error, ValueError) as error:
-        raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
-    return tuple(lines)

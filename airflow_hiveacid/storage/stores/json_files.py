@@ -1,4 +1,4 @@
-"""The URIs and the format of the JSON files in a table's hidden directory.
+"""The URIs and the format of the JSON files in a table's hidden directory, and of rolls of them.
 
 A damaged note raises `CorruptFileError`; the callers decide whether they can do without it.
 `HiddenFiles` lists the directory once for many lookups, because a busy table has hundreds of notes.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Self, TypeVar, cast
 
 from airflow_hiveacid.format.codec import Codec, MisfitError
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, LedgerRollError
 from airflow_hiveacid.format.ids import LONG_MAX, AttemptId
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
@@ -187,3 +188,40 @@ class HiddenFiles:
         """Discard the listing, so that the next lookup lists the directory again."""
         with self._lock:
             self._names = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One entry: the name and modification time of its original file, and its JSON in one line."""
+
+    name: str
+    modified_s: float
+    text: bytes
+
+
+def packed(lines: Iterable[Line]) -> bytes:
+    """Return the content of a roll with these entries."""
+    head = (f"{line.name} {line.modified_s!r} ".encode() + line.text for line in lines)
+    return zlib.compress(b"\n".join(head))
+
+
+def unpacked(content: bytes, *, prefix: str = "", path: str = "") -> tuple[Line, ...]:
+    """Return a roll's entries with this prefix, or raise LedgerRollError.
+
+    Example:
+        >>> line = Line(name="_a.0.1-b.7.done.json", modified_s=5.0, text=b"{}")
+        >>> unpacked(packed([line])) == (line,)
+        True
+    """
+    lines = []
+    try:
+        start = prefix.encode()
+        for line in zlib.decompress(content).split(b"\n"):
+            if line.startswith(start) and line:
+                name, modified_s, text = line.split(b" ", 2)
+                lines.append(
+                    Line(name=name.decode(), modified_s=seconds(float(modified_s)), text=text)
+                )
+    except (zlib.error, ValueError) as error:
+        raise LedgerRollError(path=path, reason=f"not a roll of ledger entries: {error}") from error
+    return tuple(lines)

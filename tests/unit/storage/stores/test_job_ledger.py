@@ -18,14 +18,12 @@ from airflow_hiveacid.storage.stores import job_ledger, json_files
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX
 from airflow_hiveacid.storage.stores.job_ledger import (
     Ledger,
-    Line,
     abandoned,
     committed,
     entry_name,
-    packed,
     parse_entry,
 )
-from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY, table_digest
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY, Line, packed, table_digest
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807
