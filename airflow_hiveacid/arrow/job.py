@@ -15,9 +15,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.arrow.events import EventMaker
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
-from airflow_hiveacid.arrow.search import FileRows, Search
+from airflow_hiveacid.arrow.search import EventMaker, FileRows, Search
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import SparkNeededError

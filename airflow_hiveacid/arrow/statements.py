@@ -23,10 +23,16 @@ from airflow_hiveacid.arrow.columns import (
     repeated,
     rows_that_meet,
 )
-from airflow_hiveacid.arrow.events import EventBatches, EventMaker, partition_keys
 from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.rows import Values, check_not_null
-from airflow_hiveacid.arrow.search import FileRows, Search, partition_constants
+from airflow_hiveacid.arrow.search import (
+    EventBatches,
+    EventMaker,
+    FileRows,
+    Search,
+    partition_constants,
+    partition_keys,
+)
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ColumnUpdateError
 from airflow_hiveacid.format.table import PartitionName, TableInfo

@@ -26,7 +26,7 @@ from airflow_hiveacid.plan.statements.conditions import Condition, column_type, 
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.storage.values.char_text import is_utf8
+from airflow_hiveacid.storage.values.limits import is_utf8
 
 _DELETE: Final = (specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.DELETE),)
 _GRAMMAR: Final = (

@@ -26,13 +26,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
-from airflow_hiveacid.local.newer_releases import newer_script
-from airflow_hiveacid.local.process import Progress, log_progress, tail
+from airflow_hiveacid.local.process import (
+    DownloadError,
+    MissingProgramError,
+    Progress,
+    log_progress,
+    tail,
+)
 from airflow_hiveacid.local.releases import (
     DEPENDENCY_PLUGIN,
     HADOOP_VERSION,
     HiveRelease,
+    newer_script,
     pom,
     scripts_coordinates,
 )

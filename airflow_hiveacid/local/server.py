@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.java_program import find_java, version_in
-from airflow_hiveacid.local import errors
+from airflow_hiveacid.local import process
 from airflow_hiveacid.local.distribution import Distribution, fetch
 from airflow_hiveacid.local.process import (
     Command,
@@ -136,12 +136,12 @@ class LocalMetastore(RecordedServer):
         if record is None:
             return False
         if record.fingerprint != fingerprint(self.config):
-            raise errors.ServerConflictError(
+            raise process.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} (process {record.pid}) "
                 "with another version or other settings; stop it first"
             )
         if self.config.port not in {0, record.port}:
-            raise errors.ServerConflictError(
+            raise process.ServerConflictError(
                 f"{record.label} already runs in {self.config.data_dir} on port {record.port}, "
                 f"not {self.config.port}; stop it first"
             )
@@ -166,7 +166,7 @@ class LocalMetastore(RecordedServer):
     def _check_directory(self) -> None:
         version = self._schema_version()
         if version not in {None, self.config.version}:
-            raise errors.ServerConflictError(
+            raise process.ServerConflictError(
                 f"{self.config.data_dir} contains data of Hive metastore {version}; use another"
                 f" directory for {self.label}"
             )
@@ -198,7 +198,7 @@ class LocalMetastore(RecordedServer):
             process.wait()
             raise
         if status != 0:
-            raise errors.ServerStartError(
+            raise process.ServerStartError(
                 f"the schema tool of {self.label}", f"ended with status {status}", log, tail(log)
             )
         if derby:
@@ -230,7 +230,7 @@ class LocalMetastore(RecordedServer):
             port = self._choose_port()
             try:
                 self._serve_on(port, distribution)
-            except errors.ServerStartError as error:
+            except process.ServerStartError as error:
                 # A different process may have taken the free port before the server listened on it.
                 is_port_taken = "Address already in use" in error.tail
                 if self.config.port or not is_port_taken or attempt == _PORT_ATTEMPTS:
@@ -244,7 +244,7 @@ class LocalMetastore(RecordedServer):
         if not is_port_free(HOST, port):
             if self.config.port == 0:
                 return free_port(HOST)
-            raise errors.ServerConflictError(
+            raise process.ServerConflictError(
                 f"port {port} on {HOST} is taken; {self.label} needs another one"
             )
         return port
@@ -311,7 +311,7 @@ def _java_program(release: HiveRelease) -> str:
         version = _java_version(program)
         if version is not None and oldest <= version <= newest:
             return program
-    raise errors.MissingProgramError(
+    raise process.MissingProgramError(
         "java",
         f"Hive metastore {release.version} needs Java {oldest} to {newest}; install it (Debian:"
         f" apt-get install openjdk-{max(oldest, 17)}-jre-headless) or set JAVA_HOME",

@@ -32,7 +32,7 @@ from airflow_hiveacid.storage.stores.filesystem import check_writable
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 
 log = logging.getLogger("hiveacid")
 

@@ -57,8 +57,15 @@ from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.overtaking import RivalCheck
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
-from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
+from airflow_hiveacid.writing.publish import (
+    Replacement,
+    SharedNotes,
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+    live_names,
+)
 
 _MOST_SHOWN: Final = 5
 # The steps after a result is published: up to its commit, they cost less than its loss.

@@ -34,7 +34,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.writing.compaction import Compactor
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 from tests.interleavings import stand_ins
 from tests.interleavings.looking_back import LookingBack
 from tests.interleavings.rows import BUCKET, Change, Commit, serial_states

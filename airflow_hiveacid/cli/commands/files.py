@@ -14,7 +14,7 @@ from typing import Final
 from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.arguments import METASTORE_NAMES, option_name
 from airflow_hiveacid.cli.output import Answer, Column, Record, count, few, field, partition, shown
-from airflow_hiveacid.cli.rows import ROW_ID, records
+from airflow_hiveacid.cli.view import ROW_ID, records
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.words import several

@@ -22,8 +22,7 @@ from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.commands.spark_environment import other_environment
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
-from airflow_hiveacid.cli.rows import rows_by_write
-from airflow_hiveacid.cli.view import TableView
+from airflow_hiveacid.cli.view import TableView, rows_by_write
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId

@@ -28,7 +28,7 @@ from airflow_hiveacid.cli.spark_wheel import NAME, PYSPARK, build_spark_wheel
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.packager import scratch_errors
 from airflow_hiveacid.local.distribution import SPARK_S3A
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from airflow_hiveacid.metastore.process_user import user_path
 
 NEWEST_TESTED: Final = "4.1.4"

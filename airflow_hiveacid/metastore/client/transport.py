@@ -21,10 +21,9 @@ from airflow_hiveacid.jobs.endpoint import (
     TokenLogin,
 )
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError, NotAdmittedError
-from airflow_hiveacid.metastore.auth.digest import DigestMd5
 from airflow_hiveacid.metastore.auth.http_calls import open_http
 from airflow_hiveacid.metastore.auth.kerberos import Kerberos
-from airflow_hiveacid.metastore.auth.sasl import Mechanism, Plain, SaslTransport, log_in
+from airflow_hiveacid.metastore.auth.sasl import DigestMd5, Mechanism, Plain, SaslTransport, log_in
 from airflow_hiveacid.metastore.auth.sockets import open_socket
 from airflow_hiveacid.metastore.auth.tokens import read_token
 

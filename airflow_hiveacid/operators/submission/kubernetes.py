@@ -29,7 +29,7 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission import http, log_tail
+from airflow_hiveacid.operators.submission import log_tail, negotiate
 from airflow_hiveacid.operators.submission.cluster_run import Application
 from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.negotiate import REFUSALS
@@ -126,20 +126,22 @@ class ApiServer:
             )
         return pod
 
-    def find(self, tag: str, timeout: tuple[float, float] = http.QUESTION_S) -> tuple[Pod, ...]:
+    def find(
+        self, tag: str, timeout: tuple[float, float] = negotiate.QUESTION_S
+    ) -> tuple[Pod, ...]:
         """Return the unfinished pods with this tag, running pods last."""
         question = f"the pods with the label {LABEL}={tag}"
         labels = {LABEL: tag, _ROLE: self.role}
         terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
         answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
-        with http.parsing(self.kind, question, "its answer is not a list of pods"):
+        with negotiate.parsing(self.kind, question, "its answer is not a list of pods"):
             pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
         ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
-    def end(self, pod_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
+    def end(self, pod_id: str, timeout: tuple[float, float] = negotiate.QUESTION_S) -> None:
         """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
         question = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
@@ -203,12 +205,12 @@ class ApiServer:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = http.QUESTION_S,
+        timeout: tuple[float, float] = negotiate.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
         """Return an object as JSON, or None if the API server reports the object as missing."""
         try:
-            with http.new_session() as session:
+            with negotiate.new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
         except OSError as error:  # all errors of requests and of unreadable files are OSErrors
             raise errors.ClusterUnavailableError(
@@ -233,7 +235,7 @@ class ApiServer:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
         path = f"{_path(pod_id)}/log"
         # The login's command has a longer time limit than this call.
-        return http.read_log(
+        return negotiate.read_log(
             lambda session, timeout: self._send(
                 session, "GET", path, timeout=timeout, params=params, stream=True
             ),
@@ -247,7 +249,7 @@ class ApiServer:
         verb: str,
         path: str,
         *,
-        timeout: tuple[float, float] = http.QUESTION_S,
+        timeout: tuple[float, float] = negotiate.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
@@ -259,7 +261,9 @@ class ApiServer:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             auth=self.login.user if token is None else None,
             cert=self.login.certificate,
-            verify=http.certificates() if self.login.authority is True else self.login.authority,
+            verify=negotiate.certificates()
+            if self.login.authority is True
+            else self.login.authority,
             proxies=get_environ_proxies(url),
             timeout=timeout,
             allow_redirects=False,  # only the master's own address may receive the token
@@ -288,7 +292,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 
 
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
-    with http.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
+    with negotiate.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
         return Pod.read(answer)
 
 

@@ -32,7 +32,7 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.operators.submission import http, log_tail
+from airflow_hiveacid.operators.submission import log_tail, negotiate
 from airflow_hiveacid.operators.submission.cluster_run import Application
 from airflow_hiveacid.operators.submission.negotiate import REFUSALS, Negotiate
 
@@ -115,7 +115,7 @@ class ResourceManager:
             return YarnApplication.read(answer.json()["app"])
 
     def find(
-        self, tag: str, timeout: tuple[float, float] = http.QUESTION_S
+        self, tag: str, timeout: tuple[float, float] = negotiate.QUESTION_S
     ) -> tuple[YarnApplication, ...]:
         """Return the unfinished applications with this tag.
 
@@ -133,7 +133,7 @@ class ResourceManager:
             tagged = [entry for entry in listed if tag in _tags(entry)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
-    def end(self, application_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
+    def end(self, application_id: str, timeout: tuple[float, float] = negotiate.QUESTION_S) -> None:
         """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
@@ -197,7 +197,7 @@ class ResourceManager:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = http.QUESTION_S,
+        timeout: tuple[float, float] = negotiate.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
@@ -236,7 +236,7 @@ class ResourceManager:
             "allow_redirects": auth is None or isinstance(auth, Negotiate),
             **_way(url),
         }
-        return http.read_log(
+        return negotiate.read_log(
             lambda session, timeout: session.get(url, stream=True, timeout=timeout, **request),
             timeout_s=timeout_s,
             name="hiveacid-yarn",
@@ -252,7 +252,7 @@ class ResourceManager:
         auth = self.auth or Negotiate()
         if isinstance(auth, Negotiate):
             return auth
-        with http.new_session() as session:
+        with negotiate.new_session() as session:
             is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
         return auth if is_own else None
 
@@ -337,7 +337,7 @@ def _user() -> str | None:
 
 
 def _way(url: str) -> dict[str, Any]:
-    return {"proxies": get_environ_proxies(url), "verify": http.certificates()}
+    return {"proxies": get_environ_proxies(url), "verify": negotiate.certificates()}
 
 
 def _send(
@@ -348,7 +348,7 @@ def _send(
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
     def request() -> requests.Response:
-        with http.new_session() as session:
+        with negotiate.new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
@@ -371,4 +371,4 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
 
 def _parsing(answer: requests.Response, asked: str) -> AbstractContextManager[None]:
     problem = f"its answer {beginning_of(answer.text, 200)!r} has an unknown form"
-    return http.parsing(errors.ClusterKind.YARN, asked, problem)
+    return negotiate.parsing(errors.ClusterKind.YARN, asked, problem)

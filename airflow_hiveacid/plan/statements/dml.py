@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.file_fitness import check_format
-from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
+from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind, check_format
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.statements import (
     SOURCE_VIEW,

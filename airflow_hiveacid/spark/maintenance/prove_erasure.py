@@ -45,8 +45,13 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import ProveErasureSpec
-from airflow_hiveacid.maintenance.noted_values import noted_values
-from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, StoredFile, stored_files
+from airflow_hiveacid.maintenance.stored_files import (
+    LIVE,
+    StillThere,
+    StoredFile,
+    noted_values,
+    stored_files,
+)
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable, quoted
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark

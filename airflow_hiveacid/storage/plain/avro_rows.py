@@ -45,10 +45,9 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
 from airflow_hiveacid.storage.values import timestamps
-from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
-from airflow_hiveacid.storage.values.limits import fit_texts
+from airflow_hiveacid.storage.values.limits import fit_texts, unpadded
 from airflow_hiveacid.storage.values.nested import batch_of, leaves, with_leaf_types, with_parts
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (

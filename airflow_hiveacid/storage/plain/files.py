@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.file_fitness import check_alike, check_format
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import parse_directory_name
 from airflow_hiveacid.format.table import (
@@ -22,6 +21,8 @@ from airflow_hiveacid.format.table import (
     PartitionInfo,
     Storage,
     TableInfo,
+    check_alike,
+    check_format,
 )
 from airflow_hiveacid.storage.acid.read import acid_file
 from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike

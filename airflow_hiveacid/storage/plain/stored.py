@@ -28,10 +28,10 @@ from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, is_exact
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.char_text import longest, unpadded
 from airflow_hiveacid.storage.values.column_types import holds, types_in
 from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import DATED_KINDS
+from airflow_hiveacid.storage.values.limits import longest, unpadded
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_have_old_days
 
 _BEGINNINGS: Final = {

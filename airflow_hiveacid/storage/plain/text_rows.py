@@ -39,11 +39,10 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.plain.text_form import TextForm, is_in_text, spelling
 from airflow_hiveacid.storage.stores.filesystem import file_errors, storage_errors
-from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type, types_from
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.hive_text import date_texts, double_texts, timestamp_texts
-from airflow_hiveacid.storage.values.limits import fit_texts
+from airflow_hiveacid.storage.values.limits import fit_texts, padded, unpadded
 from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (

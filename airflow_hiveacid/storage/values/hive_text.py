@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format import types as hive
-from airflow_hiveacid.storage.values.char_text import texts
+from airflow_hiveacid.storage.values.limits import texts
 from airflow_hiveacid.storage.values.timestamps import NANOS, SECONDS, SECONDS_A_DAY
 
 Texts = list[str | None]

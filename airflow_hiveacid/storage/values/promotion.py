@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.storage.values import hive_text
-from airflow_hiveacid.storage.values.char_text import cut, padded, texts
 from airflow_hiveacid.storage.values.column_types import PRIMITIVES
+from airflow_hiveacid.storage.values.limits import cut, padded, texts
 from airflow_hiveacid.storage.values.nested import null_mask
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS,

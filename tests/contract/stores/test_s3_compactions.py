@@ -24,8 +24,7 @@ from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
-from airflow_hiveacid.writing.publish import StagedFile, assemble
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.writing.publish import Replacement, StagedFile, assemble
 from tests.contract.stores.s3_faults import Faults
 from tests.support.s3_lab import MotoS3
 from tests.unit.storage.compacting import compacted_files

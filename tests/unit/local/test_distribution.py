@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.local.distribution import CACHE_VARIABLE, cache_dir, fetch
-from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
+from airflow_hiveacid.local.process import DownloadError, MissingProgramError
 from airflow_hiveacid.local.releases import HIVE_3, HIVE_4
 
 # Does what Maven's two goals do to the file system, and counts its calls.

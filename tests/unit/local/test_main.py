@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.local import __main__ as command_line
-from airflow_hiveacid.local.errors import MissingProgramError
+from airflow_hiveacid.local.process import MissingProgramError
 from airflow_hiveacid.local.server import LocalMetastore
 
 

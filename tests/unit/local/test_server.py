@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local import errors
+from airflow_hiveacid.local import process
 from airflow_hiveacid.local import server as metastore_module
 from airflow_hiveacid.local.distribution import Distribution
 from airflow_hiveacid.local.process import free_port
@@ -113,7 +113,7 @@ def test_a_new_directory_gets_a_copy_of_the_empty_database(
 def test_an_incomplete_schema_is_created_again(metastore: LocalMetastore) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-schema").touch()
-    with pytest.raises(errors.ServerStartError, match="schema tool"):
+    with pytest.raises(process.ServerStartError, match="schema tool"):
         metastore.start()
     assert metastore.config.derby_dir.is_dir()
     (metastore.config.data_dir / "fail-schema").unlink()
@@ -126,7 +126,7 @@ def test_after_a_failed_start_the_finished_schema_is_not_created_again(
 ) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-serve").touch()
-    with pytest.raises(errors.ServerStartError):
+    with pytest.raises(process.ServerStartError):
         metastore.start()
     (metastore.config.data_dir / "fail-serve").unlink()
     metastore.start()
@@ -138,7 +138,7 @@ def test_a_failed_start_shows_the_status_and_the_end_of_the_servers_log(
 ) -> None:
     metastore.config.data_dir.mkdir()
     (metastore.config.data_dir / "fail-serve").touch()
-    with pytest.raises(errors.ServerStartError, match=r"status 7(?s:.)*the server's last words"):
+    with pytest.raises(process.ServerStartError, match=r"status 7(?s:.)*the server's last words"):
         metastore.start()
     assert not metastore.is_running()
 
@@ -168,9 +168,9 @@ def test_after_a_kill_the_metastore_starts_on_the_same_port(metastore: LocalMeta
 
 def test_a_running_server_with_different_settings_is_a_conflict(metastore: LocalMetastore) -> None:
     metastore.start()
-    with pytest.raises(errors.ServerConflictError, match="other settings"):
+    with pytest.raises(process.ServerConflictError, match="other settings"):
         LocalMetastore(replace(metastore.config, txn_timeout_s=1)).start()
-    with pytest.raises(errors.ServerConflictError, match="port"):
+    with pytest.raises(process.ServerConflictError, match="port"):
         LocalMetastore(replace(metastore.config, port=free_port("127.0.0.1"))).start()
     assert metastore.is_answering()
 
@@ -178,7 +178,7 @@ def test_a_running_server_with_different_settings_is_a_conflict(metastore: Local
 def test_a_data_directory_of_a_different_release_is_refused(metastore: LocalMetastore) -> None:
     metastore.start()
     metastore.stop()
-    with pytest.raises(errors.ServerConflictError, match=r"4\.0\.1"):
+    with pytest.raises(process.ServerConflictError, match=r"4\.0\.1"):
         LocalMetastore(replace(metastore.config, version="3.1.3")).start()
 
 
@@ -187,7 +187,7 @@ def test_the_error_for_an_occupied_port_names_the_port(metastore: LocalMetastore
     other = replace(
         metastore.config, data_dir=metastore.config.data_dir / "other", port=metastore.port
     )
-    with pytest.raises(errors.ServerConflictError, match=str(metastore.port)):
+    with pytest.raises(process.ServerConflictError, match=str(metastore.port)):
         LocalMetastore(other).start()
 
 
@@ -216,7 +216,7 @@ def test_without_java_the_error_says_what_to_install(
     metastore: LocalMetastore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    with pytest.raises(errors.MissingProgramError, match=r"needs Java 11 to 23.*openjdk-17"):
+    with pytest.raises(process.MissingProgramError, match=r"needs Java 11 to 23.*openjdk-17"):
         metastore.start()
 
 
@@ -225,7 +225,7 @@ def test_a_java_that_cannot_run_the_release_is_passed_over(
 ) -> None:
     newest = replace(config, version="4.2.0")
     with pytest.raises(
-        errors.MissingProgramError, match=r"4\.2\.0 needs Java 21 to 23.*openjdk-21"
+        process.MissingProgramError, match=r"4\.2\.0 needs Java 21 to 23.*openjdk-21"
     ):
         LocalMetastore(newest).start()
     for number, version in enumerate(["1.8.0_402", "25.0.1", "21.0.8"]):
@@ -237,7 +237,7 @@ def test_a_java_that_cannot_run_the_release_is_passed_over(
 
 
 def test_a_server_that_never_started_has_no_address(metastore: LocalMetastore) -> None:
-    with pytest.raises(errors.LocalServerError, match="has not been started"):
+    with pytest.raises(process.LocalServerError, match="has not been started"):
         _ = metastore.uri
 
 

@@ -16,8 +16,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, Tabl
 from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.noted_values import NotedValues, noted_values
-from airflow_hiveacid.maintenance.stored_files import stored_files
+from airflow_hiveacid.maintenance.stored_files import NotedValues, noted_values, stored_files
 from airflow_hiveacid.storage.stores import job_ledger
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient

@@ -22,9 +22,8 @@ from airflow_hiveacid.format.errors import ConfigurationError, TypeMismatchError
 from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS
 from airflow_hiveacid.storage.orc import encoders
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
-from airflow_hiveacid.storage.values.char_text import is_utf8
 from airflow_hiveacid.storage.values.column_types import TypeNode
-from airflow_hiveacid.storage.values.limits import used_parts
+from airflow_hiveacid.storage.values.limits import is_utf8, used_parts
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
 
 

@@ -39,7 +39,7 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.spark.maintenance import rig

@@ -27,7 +27,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.new_table import ensure_table
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.half_exchange import copy_mark
-from airflow_hiveacid.spark.maintenance.exchange import Exchange
+from airflow_hiveacid.spark.conversions import Exchange
 from airflow_hiveacid.storage.stores.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms

@@ -17,8 +17,7 @@ from airflow_hiveacid.plan.compaction import CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.writing.publish import Replacement, StagedDirectory, StagedFile, assemble
 
 MAX: Final = 9223372036854775807
 WRITE_IDS: Final = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:3:{MAX}::"))

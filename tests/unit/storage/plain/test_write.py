@@ -22,9 +22,9 @@ from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.hive_text import json_lines
+from airflow_hiveacid.storage.values.limits import padded, unpadded
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_pairs
 from tests.support.writer_cases import (
     CASES,
