@@ -24,7 +24,6 @@ from airflow_hiveacid.cli.output import Record
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     AS_ORC,
@@ -303,7 +302,9 @@ def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[
             state=root.state,
         )
     if with_identity:
-        raise ConfigurationError("rows of an insert-only table have no identity; omit --row-ids")
+        raise errors.ConfigurationError(
+            "rows of an insert-only table have no identity; omit --row-ids"
+        )
     check_files_readable(view.title, root.storage, view.parameters, view.columns)
     format_ = root.storage.format
     return scan_plain(

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from airflow_hiveacid.format import conflicts
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -113,7 +112,7 @@ def come_since(
 def first_rival(
     foreign_writes: Iterable[ForeignWrite],
     policy: conflicts.ConflictPolicy,
-    generation: MetastoreGeneration,
+    generation: conflicts.MetastoreGeneration,
     later: conflicts.WriteKind,
 ) -> ForeignWrite | None:
     """Return the first write that makes a job of kind `later` fail if the job ends now, if any."""

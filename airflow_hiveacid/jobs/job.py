@@ -27,7 +27,6 @@ from typing import Any, Final, Self
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import Codec, JsonValue, MisfitError, to_json
 from airflow_hiveacid.format.conflicts import ConflictPolicy
-from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.jobs import maintenance, statements
@@ -240,7 +239,7 @@ class JobSpec:
         data = read_object(text, reader=Side.APPLICATION)
         kind, job = data.pop("kind", None), data.pop("job", None)
         if not isinstance(kind, str) or kind not in JOB_KINDS:
-            raise ContractVersionError(
+            raise errors.ContractVersionError(
                 found=CONTRACT_VERSION,
                 supported=CONTRACT_VERSION,
                 side=Side.APPLICATION.value,

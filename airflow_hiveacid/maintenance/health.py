@@ -24,7 +24,6 @@ from typing import Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
 from airflow_hiveacid.format.table import (
     PartitionInfo,
@@ -254,7 +253,7 @@ def news_since(client: MetastorePort, table: TableInfo, look: Look) -> News | No
 def _written(table: TableInfo, write_ids: range) -> frozenset[str] | None:
     try:
         return VersionNotes.of(table).written_partitions(write_ids)
-    except StorageError as error:
+    except errors.StorageError as error:
         log.debug("cannot read what was written table=%s: %s", table.ref, error)
         return None
 
@@ -323,14 +322,14 @@ class PlanNotes(json_files.NotesOfTable):
         place, like = open_location(self._uri(self._name)), open_location(self.location)[1]
         try:
             write_bytes(*place, json_files.note_content(look), like=like)
-        except StorageError as error:  # the next job plans all partitions
+        except errors.StorageError as error:  # the next job plans all partitions
             log.debug("cannot note the plan of table=%s: %s", self.table.ref, error)
 
     def _read(self) -> PlannedLook | None:
         uri = self._uri(self._name)
         try:
             look = json_files.read_note(PlannedLook, self._content(self._name), uri)
-        except (FileNotFoundError, StorageError) as error:
+        except (FileNotFoundError, errors.StorageError) as error:
             log.debug("no plan of an earlier job table=%s: %s", self.table.ref, error)
             return None
         return look if look.terms == self.terms else None

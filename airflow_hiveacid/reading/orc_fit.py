@@ -21,7 +21,6 @@ from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import BucketCodec, BucketId, BucketProperty, decode
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, ReadRequest
 from airflow_hiveacid.storage.acid import row_schema
 from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
@@ -231,7 +230,7 @@ def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | No
         column_id = tail.column_id(*root, column.name)
         if column_id is None:
             return f"it was written before column {column.name} was added"
-        if not is_column(tail, column_id, parse_type(column.type), in_utc=request.in_utc):
+        if not is_column(tail, column_id, hive.parse_type(column.type), in_utc=request.in_utc):
             return f"column {column.name} is not stored as {column.type} in today's calendar"
     return None
 
@@ -318,8 +317,8 @@ _TAKEN: Final = frozenset({"_metadata", NUMBER})
 _REBASE: Final = {ParquetCalendar.HYBRID: "LEGACY", ParquetCalendar.PROLEPTIC: "CORRECTED"}
 # A standard Spark installation does not include Spark's Avro reader.
 _OURS: Final = {FileFormat.AVRO: "it is Avro", FileFormat.TEXT: "it is text"}
-_DATE: Final = PrimitiveType("date")
-_TIMESTAMP: Final = PrimitiveType("timestamp")
+_DATE: Final = hive.PrimitiveType("date")
+_TIMESTAMP: Final = hive.PrimitiveType("timestamp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -444,7 +443,7 @@ def _why_not_parquet(
 def _why_not_column(
     facts: ParquetFacts, position: int, column: Column, *, in_utc: bool
 ) -> str | None:
-    hive_type = parse_type(column.type)
+    hive_type = hive.parse_type(column.type)
     if not is_exactly(facts, facts.schema.field(position).type, hive_type):
         return f"column {column.name} is not stored as {column.type}"
     if facts.schema.field(position).name.partition(".")[0] in facts.without_nan:

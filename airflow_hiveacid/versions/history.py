@@ -27,7 +27,6 @@ from airflow_hiveacid.format.change_range import (
     up_to,
 )
 from airflow_hiveacid.format.directories import AcidDirectory, Listing
-from airflow_hiveacid.format.errors import NotTransactionalError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records import CommitNote, Promises, Tag, TimeBounds
@@ -99,7 +98,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     In a table that Hive has converted, the oldest version is `CONVERTED_WRITE_ID`.
     """
     if table.kind is TransactionalKind.NONE:
-        raise NotTransactionalError(table=table.ref)
+        raise errors.NotTransactionalError(table=table.ref)
     snapshot = snapshot_now(client, [table.ref])
     roots = client.list_partitions(table)
     listings = list_in_place(table, roots)

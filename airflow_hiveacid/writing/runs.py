@@ -30,8 +30,6 @@ from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.writing import publish, restarts
 from airflow_hiveacid.writing.event_files import WritePlan, named_twins, writer_options
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.restarts import StagedWork, reissued, why_in_full
 from airflow_hiveacid.writing.write import Write
 
 
@@ -222,7 +220,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
     @abstractmethod
     def files(
         self, change: _S, plan: WritePlan, view: _V, touched: Touched
-    ) -> tuple[StagedFile, ...]:
+    ) -> tuple[publish.StagedFile, ...]:
         """Stage the files of a statement that sees `view`."""
 
     def run(self, change: _S, touched: Touched) -> StatementResult:
@@ -322,9 +320,9 @@ class Run(Generic[_S, _V]):
             return restart_state.not_kept or "it had staged nothing"
         (part,) = write.tables.values()
         try:
-            why_not = why_in_full(self.job.client, part.table, staged)
+            why_not = restarts.why_in_full(self.job.client, part.table, staged)
             if why_not is None:
-                directories = reissued(staged, part, work.copied)
+                directories = restarts.reissued(staged, part, work.copied)
                 work.take_over(part.table.ref, directories, staged.operations, staged.results)
         except HiveAcidError as error:
             why_not = str(error)
@@ -333,9 +331,9 @@ class Run(Generic[_S, _V]):
         return why_not
 
 
-def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> StagedWork:
+def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> restarts.StagedWork:
     (part,) = write.tables.values()
-    return StagedWork(
+    return restarts.StagedWork(
         write=write,
         write_id=part.write_id,
         directories=part.directories,

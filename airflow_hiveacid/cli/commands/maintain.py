@@ -22,7 +22,6 @@ from airflow_hiveacid.cli import view as cli_view
 from airflow_hiveacid.cli.commands.spark_environment import other_environment
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
-from airflow_hiveacid.cli.view import TableView, rows_by_write
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
@@ -347,7 +346,7 @@ def _planned_restore(
         return [_counted(view, past, root) for root in roots]
 
 
-def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
+def _counted(view: cli_view.TableView, past: Past, root: Differing) -> RestoredPartition:
     """Count the rows of one partition that a restore would add, remove and leave unchanged.
 
     A deleted row's ID is never written again. So if a row is visible now and its write ID was
@@ -355,7 +354,7 @@ def _counted(view: TableView, past: Past, root: Differing) -> RestoredPartition:
     """
     (root_view,) = [entry for entry in view.roots if entry.partition == root.info.name]
     rows_now, rows_then = (
-        rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))
+        cli_view.rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))
         for write_ids, state in ((past.now, root.now), (past.then, root.then))
     )
     is_plain = view.kind is TransactionalKind.INSERT_ONLY

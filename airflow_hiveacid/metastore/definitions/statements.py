@@ -24,7 +24,6 @@ from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.definitions import tables
-from airflow_hiveacid.metastore.definitions.tables import whole_partition
 from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
@@ -73,7 +72,7 @@ def _table_and_partition(
     if not target:
         return None, None
     table = client.get_table(TableRef.parse(target))
-    return table.ref, whole_partition(table, values) if values else None
+    return table.ref, tables.whole_partition(table, values) if values else None
 
 
 def _compaction(entry: CompactionEntry) -> Row:

@@ -28,12 +28,6 @@ from typing import Final
 
 import airflow_hiveacid
 from airflow_hiveacid.format import conflicts, errors
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
@@ -202,7 +196,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     """
     access = TableAccess(
         table=table,
-        operations=frozenset({DataOperation.SELECT}),
+        operations=frozenset({conflicts.DataOperation.SELECT}),
         partitions=None if partition is None else (partition,),
     )
     work: CompactionWork | None = None
@@ -261,7 +255,7 @@ class _QueueWorker:
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
         request = self._request(txn_id, kind)
-        while (answer := self.client.lock(request)).state is not LockState.ACQUIRED:
+        while (answer := self.client.lock(request)).state is not conflicts.LockState.ACQUIRED:
             waited_s, holders = clock.monotonic() - began_s, ""
             if waited_s >= timeout_s:
                 holders = withdraw(self.client, request, answer)
@@ -311,7 +305,8 @@ class _QueueWorker:
         compactor_locks = (
             lock
             for lock in locks
-            if lock.state is LockState.ACQUIRED and (lock.partition or "").lower() == partition
+            if lock.state is conflicts.LockState.ACQUIRED
+            and (lock.partition or "").lower() == partition
         )
         return next(compactor_locks, None)
 
@@ -324,8 +319,8 @@ class _QueueWorker:
         """Return a request for the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
             table=lock_of_compactors(self.ref),
-            lock_type=LockType.EXCLUSIVE,
-            operation=DataOperation.SELECT,
+            lock_type=conflicts.LockType.EXCLUSIVE,
+            operation=conflicts.DataOperation.SELECT,
             partition=self.partition,
             is_transactional=False,
         )
@@ -346,7 +341,7 @@ class _QueueWorker:
         repeat it if the compaction fails. If the caller dies, `_end_dead` repeats those whose
         message ends with the pool of the dead entry.
         """
-        if self.client.generation is MetastoreGeneration.V3:
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
             return
         for entry in self._at_work():
             if entry.has_our_worker or entry.waits_for_us:
@@ -362,7 +357,7 @@ class _QueueWorker:
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
         """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
-        if self.client.generation is MetastoreGeneration.V3:
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
             return self.taken_on_3()
         claim, answer = self._requested(kind)
         if claim is None and not answer.accepted and self._replaces_compacted():
@@ -409,7 +404,7 @@ class _QueueWorker:
 
     def taken_on_3(self) -> str | None:
         """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
-        if self.client.generation is not MetastoreGeneration.V3:
+        if self.client.generation is not conflicts.MetastoreGeneration.V3:
             return None
         return self._taken() if self._at_work() else None
 
@@ -465,7 +460,7 @@ def cancel_compactions(
     waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError; if there is nothing to cancel,
     because there is no such table or partition, TableNotFoundError or PartitionNotFoundError.
     """
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         raise errors.MetastoreVersionError(
             f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
             " change its queue. Kill the task or Hive's compaction worker instead"
@@ -498,7 +493,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     too; also if the process that ended its entry has died before it repeated them. On 3.1, nothing
     is done.
     """
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         return ()
     listed = client.show_compactions(ref)
     entries = [e for e in listed if e.state.is_pending]
@@ -507,7 +502,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     if any(e.txn_id is not None for e in entries) or ours:
         txns = client.valid_txns()
         locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
-        granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
+        granted = (k for k in locks if k.is_asked and k.state is not conflicts.LockState.WAITING)
         partitions = {(k.partition or "").lower() for k in granted}
         listed = client.show_compactions(ref)
         entries = [e for e in listed if e.state.is_pending]
@@ -526,7 +521,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
 
 def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
     """Return the unclaimed requests of other clients, but end and repeat nothing."""
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.waits_for_anybody)
 

@@ -20,11 +20,6 @@ from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.jobs import metastore_statements as definitions
 from airflow_hiveacid.jobs.job import Job, JobResult, ProgramSpec
 from airflow_hiveacid.operators.reporting import lineage_columns
-from airflow_hiveacid.operators.reporting.lineage_columns import (
-    NO_TABLES,
-    TableFacets,
-    column_lineage,
-)
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 
@@ -50,7 +45,7 @@ def lineage_of(
         read={table: {} for table in read},
         written={table: facets[table] for table in written},
         counts=lineage_columns.counts(results),
-        origins=partial(column_lineage, jobs, results),
+        origins=partial(lineage_columns.column_lineage, jobs, results),
     )
     feeds = [job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec)]
     locations = [location for job in jobs for location in locations_read(job)]
@@ -81,10 +76,10 @@ def lineage_of_version(conn_id: str, table: str, version: int | None) -> Operato
 def _lineage(
     conn_id: str,
     *,
-    read: TableFacets = NO_TABLES,
-    written: TableFacets = NO_TABLES,
-    counts: TableFacets = NO_TABLES,
-    origins: Callable[..., TableFacets] = lambda *_: NO_TABLES,
+    read: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
+    written: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
+    counts: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
+    origins: Callable[..., lineage_columns.TableFacets] = lambda *_: lineage_columns.NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
     tables = lineage_columns.tables_now(conn_id, dict.fromkeys((*read, *written)))
     column_facets = origins(tables, partial(_address, conn_id))

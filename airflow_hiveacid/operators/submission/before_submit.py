@@ -17,7 +17,6 @@ from typing import Final, assert_never
 
 from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, kept_table
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs import maintenance, statements
@@ -167,7 +166,7 @@ class _TableCheck:
         table = self._table(spec.target)
         why = None if table.kind is KINDS[spec.to] else why_not_table(table, spec.to)
         if why is not None:
-            raise ConversionRefusedError(table=ref, to=spec.to.value, why=why)
+            raise errors.ConversionRefusedError(table=ref, to=spec.to.value, why=why)
 
     def _sources(self, source: statements.SourceSpec) -> tuple[str, ...] | None:
         dml.check_source(source)
@@ -192,7 +191,7 @@ class _TableCheck:
     def _exists(self, ref: TableRef) -> bool:
         try:
             self._client.get_table(ref)
-        except TableNotFoundError:
+        except errors.TableNotFoundError:
             return False
         return True
 

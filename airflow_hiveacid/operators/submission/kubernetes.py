@@ -32,7 +32,6 @@ from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission import log_tail, negotiate
 from airflow_hiveacid.operators.submission.cluster_run import Application
 from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
-from airflow_hiveacid.operators.submission.negotiate import REFUSALS
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 
 LABEL: Final = "hiveacid-attempt"
@@ -222,7 +221,7 @@ class ApiServer:
             return None
         if not answer.ok or not said:
             words = said.get("message") or beginning_of(answer.text, 200)
-            is_refused = answer.status_code in REFUSALS
+            is_refused = answer.status_code in negotiate.REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
             failure = errors.ClusterRefusedError if is_refused else errors.ClusterUnavailableError

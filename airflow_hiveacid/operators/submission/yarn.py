@@ -34,7 +34,6 @@ from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.operators.submission import log_tail, negotiate
 from airflow_hiveacid.operators.submission.cluster_run import Application
-from airflow_hiveacid.operators.submission.negotiate import REFUSALS, Negotiate
 
 _SUCCEEDED: Final = "SUCCEEDED"
 _UNDEFINED: Final = "UNDEFINED"
@@ -201,7 +200,7 @@ class ResourceManager:
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
-        auth = self.auth or Negotiate()
+        auth = self.auth or negotiate.Negotiate()
         more["params"] = self._named(auth)
         for address in self.addresses:
             url = f"{address}/ws/v1/cluster/{path}"
@@ -218,7 +217,7 @@ class ResourceManager:
                 return answer
             said = beginning_of(answer.text, 200)
             troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
-            is_refused |= answer.status_code in REFUSALS
+            is_refused |= answer.status_code in negotiate.REFUSALS
         # An address may contain a password.
         reason = log_tail.LOGIN_IN_URL.sub("//***@", "; ".join(troubles))
         # If any resource manager refuses us, report the refusal. The active manager may be one that
@@ -233,7 +232,7 @@ class ResourceManager:
             "auth": auth,
             "params": {"size": str(-log_tail.LOG_BYTES), **self._named(auth)},
             # A redirect must not take the user's own login to a different server.
-            "allow_redirects": auth is None or isinstance(auth, Negotiate),
+            "allow_redirects": auth is None or isinstance(auth, negotiate.Negotiate),
             **_way(url),
         }
         return negotiate.read_log(
@@ -249,8 +248,8 @@ class ResourceManager:
         login is for the resource manager. We send it where `requests` would send it after a
         redirect: to the same host and port.
         """
-        auth = self.auth or Negotiate()
-        if isinstance(auth, Negotiate):
+        auth = self.auth or negotiate.Negotiate()
+        if isinstance(auth, negotiate.Negotiate):
             return auth
         with negotiate.new_session() as session:
             is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
@@ -263,7 +262,7 @@ class ResourceManager:
         to kill an application, and may list no application
         (`yarn.webapp.filter-entity-list-by-user`).
         """
-        return {"user.name": self.user or _user()} if isinstance(auth, Negotiate) else {}
+        return {"user.name": self.user or _user()} if isinstance(auth, negotiate.Negotiate) else {}
 
 
 def log_command(application_id: str) -> str:

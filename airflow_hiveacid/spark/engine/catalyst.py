@@ -33,7 +33,6 @@ from airflow_hiveacid.spark.engine.java_names import (
     nodes,
     unknown_calls,
 )
-from airflow_hiveacid.spark.engine.parsed_sql import RefusedTextError
 
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _ALIAS: Final = "__hiveacid_expression_"
@@ -462,7 +461,7 @@ def _in_our_words(table: TableInfo, text: str, error: Exception) -> Exception:
         return UnknownColumnError(
             table=table.ref, column=name.replace("`", ""), known=table.column_names
         )
-    if isinstance(error, RefusedTextError):
+    if isinstance(error, parsed_sql.RefusedTextError):
         return UnsafeTextError(of=table.ref, text=text, what=str(error))
     reason = _MANY_ROWS if isinstance(error, NotOfOneRowError) else reason_of(error)
     return ExpressionError(table=table.ref, expression=text, reason=reason)

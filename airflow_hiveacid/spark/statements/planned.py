@@ -19,7 +19,6 @@ from airflow_hiveacid.reading.table_view import Touched, nameable, touching
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
-from airflow_hiveacid.spark.statements.insert import copied_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -191,13 +190,15 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatemen
 
 def _load(job: JobContext, spec: specs.LoadSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
-    program = plan_load(job.spark, table, spec, job.client)
+    program = insert.plan_load(job.spark, table, spec, job.client)
     return work.CheckedStatement(
         kind=kind_of(spec),
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
         make_events=None,
-        make_files=lambda plan, _target, _as_of: copied_files(job.spark, program.copies(plan)),
+        make_files=lambda plan, _target, _as_of: insert.copied_files(
+            job.spark, program.copies(plan)
+        ),
         fixed=program.fixed,
         partitions=lambda: Touched(names=program.fixed),
     )

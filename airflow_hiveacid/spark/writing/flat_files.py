@@ -58,7 +58,6 @@ from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.storage.acid.row_schema import type_tree
 from airflow_hiveacid.storage.acid.write import flat_copy
-from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES, can_be_flat, has_times
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
 from airflow_hiveacid.storage.stores.filesystem import file_errors
@@ -90,10 +89,12 @@ def flat_rows(
     NULL. `key` is the `_partition` value; None in a table without partitions.
     """
     spark = source.sparkSession
-    if table.num_buckets or not can_be_flat(table.columns):
+    if table.num_buckets or not flat_copy.can_be_flat(table.columns):
         return None
-    stores_clocks = runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in UTC_ZONES
-    if has_times(table.columns) and not stores_clocks:
+    stores_clocks = (
+        runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in flat_copy.UTC_ZONES
+    )
+    if flat_copy.has_times(table.columns) and not stores_clocks:
         return None
     types = {f"c{i}": hive.parse_type(column.type) for i, column in enumerate(table.columns)}
     chosen = [

@@ -25,12 +25,6 @@ from airflow_hiveacid.format.definition_rules import why_fixed, why_not_set
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs import metastore_statements as ddl
 from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.metastore_statements import (
-    CreateDatabase,
-    CreateTable,
-    DropTable,
-    MetastoreStatement,
-)
 from airflow_hiveacid.jobs.statements import CreateAsSpec
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.cursor import Cursor
@@ -85,7 +79,7 @@ _INSERT_ONLY: Final = "insert_only"
 _BUCKETING: Final = "bucketing_version"
 
 
-def creation_of(span: Span, database: str | None) -> MetastoreStatement | CreateAsSpec:
+def creation_of(span: Span, database: str | None) -> ddl.MetastoreStatement | CreateAsSpec:
     """Parse `CREATE DATABASE ...`, `CREATE TABLE ...` or `CREATE TABLE ... AS SELECT ...`."""
     cursor = Cursor(span, _TABLE_FORM, 1)
     if cursor.took("DATABASE") or cursor.took("SCHEMA"):
@@ -99,7 +93,7 @@ def creation_of(span: Span, database: str | None) -> MetastoreStatement | Create
     return _table(cursor, database, is_said=is_said)
 
 
-def drop_of(span: Span, database: str | None) -> DropTable:
+def drop_of(span: Span, database: str | None) -> ddl.DropTable:
     """Parse `DROP TABLE [IF EXISTS] t [PURGE]`."""
     cursor = Cursor(span, _DROP_FORM, 1)
     if not cursor.took("TABLE"):
@@ -108,18 +102,20 @@ def drop_of(span: Span, database: str | None) -> DropTable:
     target = cursor.table(database)
     purge = cursor.took("PURGE")
     cursor.end()
-    return DropTable(target=target, if_exists=if_exists, purge=purge)
+    return ddl.DropTable(target=target, if_exists=if_exists, purge=purge)
 
 
-def _database(cursor: Cursor) -> CreateDatabase:
+def _database(cursor: Cursor) -> ddl.CreateDatabase:
     cursor.form = _DATABASE_FORM
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
     name = cursor.name("database")
     cursor.end()
-    return CreateDatabase(target=name, if_not_exists=if_not_exists)
+    return ddl.CreateDatabase(target=name, if_not_exists=if_not_exists)
 
 
-def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTable | CreateAsSpec:
+def _table(
+    cursor: Cursor, database: str | None, *, is_said: bool
+) -> ddl.CreateTable | CreateAsSpec:
     if_not_exists = cursor.took("IF", "NOT", "EXISTS")
     target = cursor.table(database)
     if cursor.word != "(":
@@ -137,7 +133,7 @@ def _table(cursor: Cursor, database: str | None, *, is_said: bool) -> CreateTabl
     _leftover(cursor)
     cursor.end()
     _check_kind(cursor, stored_as, format_at, insert_only=insert_only, buckets=bucket_columns)
-    return CreateTable(
+    return ddl.CreateTable(
         target=target,
         columns=columns,
         partition_columns=partition_columns,

@@ -29,7 +29,6 @@ import pyarrow.dataset as pads
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
@@ -109,7 +108,7 @@ class ReadAhead:
         footer = _Window(start, end, stripe.footer_length)
         try:
             inside = parse_stripe_footer(self._tail, footer.read(self._source, start, end))
-        except (CorruptFileError, UnsupportedFileError):
+        except (errors.CorruptFileError, errors.UnsupportedFileError):
             return []
         streams: list[tuple[int, int]] = []
         offset = stripe.offset

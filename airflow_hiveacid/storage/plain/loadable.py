@@ -34,7 +34,6 @@ from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations
-from airflow_hiveacid.storage.stores.locations import identities, traits_of
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -119,7 +118,7 @@ def _is_within(location: str, home: str) -> bool:
     if locations.HADOOP_SCHEMES.isdisjoint(
         (locations.scheme_of(location), locations.scheme_of(home))
     ):
-        return identities(home)[0] in identities(location)
+        return locations.identities(home)[0] in locations.identities(location)
     if locations.scheme_of(location) != locations.scheme_of(home):
         return False
     path, root = (posixpath.normpath(locations.locate(uri)[1]) for uri in (location, home))
@@ -274,7 +273,7 @@ _BLOCK_BYTES: Final = 8 << 20
 def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
     """Copy a file, unless it has changed, to a new path; create its directory."""
     fs, target = locations.open_location(uri)
-    if not traits_of(fs).renames:
+    if not locations.traits_of(fs).renames:
         # A staged file cannot be read here, so check a local copy before the upload.
         with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
             copy = replace(source, uri=f"file:{folder}/copy")

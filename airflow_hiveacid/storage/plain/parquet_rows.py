@@ -23,7 +23,6 @@ from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
-from airflow_hiveacid.storage.plain.parquet_footer import OLD_RULES, ParquetFacts, TimestampStorage
 from airflow_hiveacid.storage.values import timestamps
 from airflow_hiveacid.storage.values.column_types import arrow_type, hive_name, holds, types_in
 from airflow_hiveacid.storage.values.converters import read_type
@@ -68,23 +67,23 @@ class FieldPositions:
         return positions[0] if positions else None
 
 
-def why_not(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> str | None:
+def why_not(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> str | None:
     """Return why a stored type cannot be read as a Hive type, as a phrase; None if it can."""
     if _fits(facts, found, wanted):
         if (
             not holds(wanted, _TIMESTAMP)
-            or facts.clock is not TimestampStorage.INSTANT
+            or facts.clock is not footer.TimestampStorage.INSTANT
             or facts.knows_zone
         ):
             return None
         return (
             "has timestamps that Hive's versions show as different times, because the file does"
-            f" not state the writer's time zone, or states {OLD_RULES}=true"
+            f" not state the writer's time zone, or states {footer.OLD_RULES}=true"
         )
     return f"is stored as {hive_name(found)}, which cannot be read as {wanted}"
 
 
-def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
+def is_exactly(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
     """Return whether a column is stored exactly as its Hive type, but for texts' lengths."""
     is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
     if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):
@@ -108,15 +107,17 @@ def is_exactly(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -
             )
         case hive.PrimitiveType(name="timestamp"):
             # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
-            is_too_fine = facts.clock is TimestampStorage.WALL and found == pa.timestamp("ns")
+            is_too_fine = facts.clock is footer.TimestampStorage.WALL and found == pa.timestamp(
+                "ns"
+            )
             # Spark would show instants of 64 bits in the session's time zone.
-            is_moved = facts.clock is TimestampStorage.UTC
+            is_moved = facts.clock is footer.TimestampStorage.UTC
             return _fits(facts, found, wanted) and not is_too_fine and not is_moved
         case _:
             return bool(found == arrow_type(wanted))
 
 
-def _fits(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:  # noqa: PLR0911
+def _fits(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:  # noqa: PLR0911
     match wanted:
         case hive.StructType(fields=fields):
             return pa.types.is_struct(found) and _fit_all(facts, found, fields)
@@ -134,7 +135,7 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> boo
         case hive.CharType() | hive.VarcharType() | hive.PrimitiveType(name="string"):
             return found in _TEXTS
         case hive.PrimitiveType(name="timestamp"):
-            return facts.clock is not TimestampStorage.MIXED and pa.types.is_timestamp(found)
+            return facts.clock is not footer.TimestampStorage.MIXED and pa.types.is_timestamp(found)
         case hive.PrimitiveType(name=name) if "timestamp" not in name:
             return found == arrow_type(wanted) or found in _WIDER.get(name, ())
         case _:
@@ -142,7 +143,7 @@ def _fits(facts: ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> boo
 
 
 def _fit_all(
-    facts: ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, hive.HiveType]]
+    facts: footer.ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, hive.HiveType]]
 ) -> bool:
     positions = FieldPositions(found, "a struct")
     return all(

@@ -29,7 +29,6 @@ from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteI
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.filesystem import ASIDE_PREFIX, exists
-from airflow_hiveacid.storage.stores.json_files import Line, packed, unpacked
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
@@ -132,7 +131,9 @@ class Ledger(json_files.NotesOfTable):
         _log.warning("ignoring the text of a ledger entry: it names another job: %s", name)
         return _named(name, job_key, self.table_id)
 
-    def _rolled(self, files: Iterable[FileEntry], prefix: str = "") -> tuple[Line, ...] | None:
+    def _rolled(
+        self, files: Iterable[FileEntry], prefix: str = ""
+    ) -> tuple[json_files.Line, ...] | None:
         """Return the rolls' entries with this prefix; None if a listed roll no longer exists."""
         names = [f.name for f in files if f.name.startswith(self._roll_prefix)]
         rolls = each_in_threads(lambda name: self._lines(name, prefix), names)
@@ -141,9 +142,9 @@ class Ledger(json_files.NotesOfTable):
         lines = (line for lines in rolls for line in lines or ())
         return tuple(line for line in lines if _NAME.fullmatch(line.name) is not None)
 
-    def _lines(self, name: str, prefix: str = "") -> tuple[Line, ...] | None:
+    def _lines(self, name: str, prefix: str = "") -> tuple[json_files.Line, ...] | None:
         try:
-            return unpacked(self._content(name), prefix=prefix, path=self._uri(name))
+            return json_files.unpacked(self._content(name), prefix=prefix, path=self._uri(name))
         except FileNotFoundError:
             return None
 
@@ -272,7 +273,7 @@ class Ledger(json_files.NotesOfTable):
             each_in_threads(self._delete, [line.name for line in lines])
         self._merge_rolls(now_s, retention_s, files)
 
-    def _line(self, file: FileEntry) -> Line | None:
+    def _line(self, file: FileEntry) -> json_files.Line | None:
         try:
             text = self._content(file.name)
             entry = parse_entry(text, self._uri(file.name))
@@ -282,7 +283,7 @@ class Ledger(json_files.NotesOfTable):
         if not is_whole or b"\n" in text:
             return None
         modified_s = file.modified_s or entry.recorded_s
-        return Line(name=file.name, modified_s=modified_s, text=text)
+        return json_files.Line(name=file.name, modified_s=modified_s, text=text)
 
     def _merge_rolls(self, now_s: float, retention_s: float, files: Iterable[FileEntry]) -> None:
         """Merge small rolls if there are many, or else remove a roll whose entries have expired."""
@@ -291,7 +292,7 @@ class Ledger(json_files.NotesOfTable):
         rolls = [f for f in files if f.name.startswith(self._roll_prefix)]
         small = [f for f in rolls if self._numbers(f.name)[1] < _FULL_ROLL]
         if len(small) >= _MERGE_AT:
-            merged: dict[str, Line] = {}
+            merged: dict[str, json_files.Line] = {}
             for file in small:
                 lines = self._lines(file.name)
                 if lines is None:
@@ -309,12 +310,12 @@ class Ledger(json_files.NotesOfTable):
         if lines is not None and all(_is_over(n, now_s, retention_s) for n in lines):
             self._delete(old.name)
 
-    def _write_roll(self, lines: Sequence[Line], names: Collection[str]) -> None:
+    def _write_roll(self, lines: Sequence[json_files.Line], names: Collection[str]) -> None:
         if lines:
             numbers = (self._numbers(n)[0] for n in names if n.startswith(self._roll_prefix))
             number = max(numbers, default=0) + 1
             name = f"{self._roll_prefix}{number:010d}.{len(lines)}.{uuid.uuid4().hex}.lines"
-            self._write(name, packed(lines))
+            self._write(name, json_files.packed(lines))
 
     def _numbers(self, name: str) -> tuple[int, int]:
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
@@ -362,7 +363,7 @@ class Ledger(json_files.NotesOfTable):
             _log.warning("a ledger entry is damaged, only its name can be read: %s", error)
             return _named(name, job_key, self.table_id, modified_s)
 
-    def _in_roll(self, line: Line, job_key: str) -> LedgerEntry:
+    def _in_roll(self, line: json_files.Line, job_key: str) -> LedgerEntry:
         try:
             return parse_entry(line.text, line.name)
         except CorruptFileError as error:
@@ -370,7 +371,7 @@ class Ledger(json_files.NotesOfTable):
             return _named(line.name, job_key, self.table_id, line.modified_s)
 
 
-def _is_over(line: Line, now_s: float, retention_s: float) -> bool:
+def _is_over(line: json_files.Line, now_s: float, retention_s: float) -> bool:
     """Return True if an entry in a roll is older than both `retention_s` and its own retention."""
     try:
         entry = parse_entry(line.text, line.name)

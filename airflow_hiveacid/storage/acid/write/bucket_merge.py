@@ -42,7 +42,6 @@ from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in, visible_in
 from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.write import whole_stripes
-from airflow_hiveacid.storage.acid.write.whole_stripes import WholeStripe, between, least_length
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.filesystem import make_directory
@@ -334,7 +333,7 @@ def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction
     work_of_part = replace(
         work,
         outputs=(_rows_output(work),),
-        least_bytes=least_length(stripe.length for stripe in stripes),
+        least_bytes=whole_stripes.least_length(stripe.length for stripe in stripes),
     )
     ends = [*limits, None]
     ranges = [KeyRange(after=a, up_to=b) for a, b in zip([None, *limits], ends, strict=True)]
@@ -357,7 +356,10 @@ def compact_part(work: BucketCompaction, attempt: str = "") -> CompactedPart:
         rows_read += batch.num_rows
 
     rows = rows_to_decode(work, output, whole, count)
-    parts = (None if isinstance(part, WholeStripe) else part for part in between(rows, whole))
+    parts = (
+        None if isinstance(part, whole_stripes.WholeStripe) else part
+        for part in whole_stripes.between(rows, whole)
+    )
     path = work.staging.part_path(bucket_file(work.bucket_id), attempt)
     file = write_file(work, output, parts, attempt, path)
     return CompactedPart(

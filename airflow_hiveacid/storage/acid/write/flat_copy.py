@@ -22,9 +22,7 @@ from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import PrimitiveType
 from airflow_hiveacid.storage.acid import row_schema
-from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID, type_tree
 from airflow_hiveacid.storage.acid.write.tail import (
     AcidFacts,
     compose_tail,
@@ -56,7 +54,7 @@ UTC_ZONES: Final = frozenset(
 """Names of time zones that equal UTC; files with these zones store timestamps unchanged."""
 
 _TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
-SHIFT: Final = ROW_COLUMN_ID
+SHIFT: Final = row_schema.ROW_COLUMN_ID
 """The number to add to the column IDs of a flat file when its columns become fields of `row`."""
 
 _KINDS: Final[Mapping[type, TypeKind]] = {
@@ -116,7 +114,7 @@ def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
     """Check that a flat file with these columns has the expected layout."""
-    nodes = type_tree(columns)
+    nodes = row_schema.type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
     types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
     if has_key:
@@ -276,7 +274,7 @@ class _PlainCopy:
         self._dates = {
             column_id
             for column_id, node in enumerate(self._nodes, start=1)
-            if node.type == PrimitiveType("date")
+            if node.type == hive.PrimitiveType("date")
         }
         self._has_times = has_times(work.columns)
         self._metadata = pb.Metadata()
