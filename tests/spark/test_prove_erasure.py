@@ -20,7 +20,7 @@ from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice, ProveErasureSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec, Parameter, Value, ValueType
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.maintenance import prove_erasure
+from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
 from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
 
@@ -318,7 +318,7 @@ def test_a_task_that_does_not_report_the_end_of_a_file_proves_nothing(
     lab = lab4
     uncompressed(lab)
     monkeypatch.setattr(
-        prove_erasure,
+        stored_search,
         "run_tasks",
         lambda spark, _, __, schema: spark.createDataFrame([], schema),
     )

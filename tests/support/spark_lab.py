@@ -30,7 +30,7 @@ from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.operators.submission.before_submit import check_tables
+from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import AT_START, UTC_OPTION, open_session
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure

@@ -1,13 +1,9 @@
-"""Java on the worker: whether it is there, and the JVM options of a driver that runs there.
+"""The JVM options of a driver that runs on the worker: logging, compiler and archive of classes.
 
-Spark's own `spark-submit` runs `$JAVA_HOME/bin/java`, or the `java` on PATH if JAVA_HOME is not
-set. A vendor's wrapper script or Spark's `spark-env.sh` may set JAVA_HOME. If a script may set
-JAVA_HOME, `check_java` raises no error, because only the script knows the path of Java.
-
-The options set logging, compiler and archive of classes. Input is a submission. Output is
-`SPARK_SUBMIT_OPTS` for `spark-submit`. Spark reads this variable before all other settings. So the
-user's settings in a connection, an operator, `spark-defaults.conf` or the environment override our
-options. A driver in a cluster gets none of our JVM options.
+Input is a submission. Output is `SPARK_SUBMIT_OPTS` for `spark-submit`. Spark reads this variable
+before all other settings. So the user's settings in a connection, an operator,
+`spark-defaults.conf` or the environment override our options. A driver in a cluster gets none of
+our JVM options.
 
 On two busy cores, the driver of a MERGE of two rows took 51 CPU seconds without these options, and
 30 CPU seconds with these options. A small Spark job took 54 CPU seconds without the options.
@@ -19,9 +15,6 @@ the user. A worker's first job only leaves a note, and its second job makes the 
 that runs only one job makes no archive. Java refuses an archive if a directory on the class path
 contains files. So if Spark or Hadoop has a settings directory with files, the driver uses no
 archive.
-
-Example:
-    >>> check_java("spark-submit", {"PATH": "/nowhere", "JAVA_HOME": "/opt/java"})
 """
 
 from __future__ import annotations
@@ -41,9 +34,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.java_program import find_java
 from airflow_hiveacid.jobs.packager import private_directory
+from airflow_hiveacid.operators.submission.java_check import is_sparks_own
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
@@ -257,42 +250,3 @@ def _text_of(file: Path | str | None) -> str:
         return "" if file is None else Path(file).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
-
-
-# The class that Spark's own script starts; a wrapper script does not contain this name.
-_MAIN_CLASS: Final = b"org.apache.spark.deploy.SparkSubmit"
-
-
-def check_java(binary: str, environment: Mapping[str, str]) -> None:
-    """Raise an error if `spark-submit`, of this name or path, cannot find Java."""
-    if find_java(environment) is not None:
-        return
-    script = shutil.which(binary, path=environment.get("PATH", os.defpath))
-    if script is None or _may_set_java_home(Path(script), environment):
-        return
-    home = environment.get("JAVA_HOME")
-    reason = f"JAVA_HOME is {home}, where there is no bin/java" if home else "it is not on PATH"
-    raise ConfigurationError(
-        f"{script} cannot run java: {reason}. Install Java 17 on each worker, or set JAVA_HOME to"
-        " its directory (environment of the worker, or argument env_vars of the task)"
-    )
-
-
-def is_sparks_own(script: Path) -> bool:
-    """Return true if a script is Spark's own; a wrapper script may set variables for Spark."""
-    return _MAIN_CLASS in script.read_bytes()
-
-
-def _may_set_java_home(script: Path, environment: Mapping[str, str]) -> bool:
-    if not is_sparks_own(script):
-        return True
-    return any((folder / "spark-env.sh").exists() for folder in _settings(script, environment))
-
-
-def _settings(script: Path, environment: Mapping[str, str]) -> Iterator[Path]:
-    if folder := environment.get("SPARK_CONF_DIR"):
-        yield Path(folder)
-    if home := environment.get("SPARK_HOME"):
-        yield Path(home) / "conf"
-    yield script.resolve().parents[1] / "conf"
-    yield from script.parents[1].glob("lib/python*/*/pyspark/conf")

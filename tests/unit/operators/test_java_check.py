@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.driver_jvm import check_java
+from airflow_hiveacid.operators.submission.java_check import check_java
 
 _SPARKS_OWN = 'exec "${SPARK_HOME}"/bin/spark-class org.apache.spark.deploy.SparkSubmit "$@"\n'
 

@@ -54,7 +54,7 @@ from airflow_hiveacid.jobs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.operators.submission.before_submit import check_tables
+from airflow_hiveacid.operators.submission.table_checks import check_tables
 from tests.contract.fake_client import FakeClient
 
 T, PARTS, ODD, PLAIN, FLAT, STUCK, BUCKETS, OFF, GONE = (

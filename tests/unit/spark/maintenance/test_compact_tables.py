@@ -45,6 +45,7 @@ from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
@@ -261,7 +262,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = spark_module.task_results
+    run: Any = bucket_tasks.task_results
 
     def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
         begun.append(works[0].staging.location)
@@ -269,7 +270,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
             raise PySparkException(text)
         return run(spark, task, works)
 
-    monkeypatch.setattr(spark_module, "task_results", task_results)
+    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
     with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.bad"]

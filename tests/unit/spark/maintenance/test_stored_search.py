@@ -10,7 +10,7 @@ import pytest
 from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.maintenance.stored_files import StoredFile
-from airflow_hiveacid.spark.maintenance.prove_erasure import How, StoredSearch
+from airflow_hiveacid.spark.maintenance.stored_search import How, StoredSearch
 
 
 @pytest.mark.promise("K10")
