@@ -17,8 +17,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,

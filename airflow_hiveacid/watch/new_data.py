@@ -12,8 +12,7 @@ import logging
 from functools import partial as bind
 from typing import Final
 
-from airflow_hiveacid.format import errors
-from airflow_hiveacid.format import table as tables
+from airflow_hiveacid.format import errors, table as tables
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.conflicts import DataOperation

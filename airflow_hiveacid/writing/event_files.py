@@ -48,8 +48,8 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.names import BaseName, DeltaName, data_file
-from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import (
+    Column as TableColumn,
     FileFormat,
     PartitionName,
     TableInfo,

@@ -40,8 +40,7 @@ from tests.support.airflow_support import (
 from tests.support.cluster_tasks import counting
 from tests.support.kubelet import NO_IMAGE
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
-from tests.support.kubernetes_tasks import connect as connect_kubernetes
-from tests.support.kubernetes_tasks import insert, small, spark_home
+from tests.support.kubernetes_tasks import connect as connect_kubernetes, insert, small, spark_home
 from tests.support.pretended_kubernetes import MissingError
 from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with

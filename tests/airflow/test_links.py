@@ -31,8 +31,7 @@ from airflow_hiveacid.ui.plugin import HiveAcidPlugin
 from tests.support import cluster_tasks
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.pretended_kubernetes import KubernetesServer
-from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager as Pretended
 
 TABLE = "plugin/hiveacid?table=demo.flights&connection=hive_acid_default"
 ERROR = {"type": "JobFailedError", "message": "as told"}

@@ -38,8 +38,7 @@ from tests.support.airflow_support import (
     run_task,
 )
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, until
-from tests.support.pretended_yarn import FAILED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, ResourceManager as Pretended
 
 _NOTES = {RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
 _CONTEXT: Any = {}

@@ -16,8 +16,7 @@ from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
-from tests.support.pretended_yarn import ACCEPTED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ACCEPTED, RUNNING, ResourceManager as Pretended
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

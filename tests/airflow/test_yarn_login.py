@@ -27,8 +27,7 @@ from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
-from tests.support.pretended_yarn import RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import RUNNING, ResourceManager as Pretended
 
 _APP = "application_1_0001"
 

@@ -15,8 +15,7 @@ from requests.auth import HTTPBasicAuth
 from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
 from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
 from airflow_hiveacid.operators.submission.yarn import ResourceManager
-from tests.support.pretended_yarn import FAILED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, ResourceManager as Pretended
 from tests.support.slow_server import dripping
 
 _APP = "application_1_0001"

@@ -17,8 +17,7 @@ from airflow_hiveacid.operators.submission.submitter import Submitter
 from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, killed_once, run_on_yarn
-from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 

@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine import java_names

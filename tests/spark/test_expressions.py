@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import UnsupportedOperationException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (

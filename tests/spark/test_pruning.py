@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.statements import DeleteSpec, MergeSpec, SourceSpec

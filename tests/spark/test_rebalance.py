@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId

@@ -10,12 +10,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from dataclasses import field as dataclass_field
+from dataclasses import asdict, dataclass, field as dataclass_field
 from typing import Any, Final, TypeVar
 
-from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli import output
+from airflow_hiveacid.cli import metastore as cli_metastore, output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind

@@ -17,8 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli import view as cli_view
+from airflow_hiveacid.cli import metastore as cli_metastore, view as cli_view
 from airflow_hiveacid.cli.commands.spark_environment import other_environment
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown

@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Final
 
-from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli import output
-from airflow_hiveacid.cli import view as cli_view
+from airflow_hiveacid.cli import metastore as cli_metastore, output, view as cli_view
 from airflow_hiveacid.cli.arguments import option_name
 from airflow_hiveacid.format.errors import ConfigurationError, NotTransactionalError
 from airflow_hiveacid.format.records import Tag

@@ -16,8 +16,7 @@ import hmac
 import re
 import secrets
 import struct
-from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Set as AbstractSet
 from io import BytesIO
 from types import MappingProxyType
 from typing import Final, Protocol

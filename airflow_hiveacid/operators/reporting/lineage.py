@@ -16,8 +16,7 @@ from airflow.providers.openlineage.extractors import OperatorLineage
 
 from airflow_hiveacid.assets.uris import AssetUri, dataset_name
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs import maintenance, statements
-from airflow_hiveacid.jobs import metastore_statements as definitions
+from airflow_hiveacid.jobs import maintenance, metastore_statements as definitions, statements
 from airflow_hiveacid.jobs.job import Job, JobResult, ProgramSpec
 from airflow_hiveacid.operators.reporting import lineage_columns
 from airflow_hiveacid.plan.statements.dml import tables_of

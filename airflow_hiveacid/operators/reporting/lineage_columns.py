@@ -33,8 +33,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs import metastore_statements as definitions
-from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs import metastore_statements as definitions, statements
 from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import ConvertSpec
 from airflow_hiveacid.plan.statements import dml

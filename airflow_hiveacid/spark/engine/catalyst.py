@@ -15,8 +15,7 @@ from typing import Final
 
 from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import BooleanType, DataType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError

@@ -11,10 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError

@@ -12,10 +12,7 @@ from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.acid.write.bucket_merge import (
-    BucketCompaction,
-    CompactedFile,
-)
+from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.plain.compact import PlainCompaction
 from airflow_hiveacid.writing import compact_tables as any_engine
 from airflow_hiveacid.writing.compaction import CompactionEngine

@@ -14,15 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.errors import (
-    ErasureNotProvedError,
-    StorageError,
-)
+from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.table import (
-    PartitionInfo,
-    TableRef,
-)
+from airflow_hiveacid.format.table import PartitionInfo, TableRef
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import ProveErasureSpec
 from airflow_hiveacid.maintenance.stored_files import (
@@ -36,9 +30,7 @@ from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
-from airflow_hiveacid.spark.reading.target import (
-    resolve_target,
-)
+from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.writing.context import JobContext
 
 _MOST_LISTINGS: Final = 8

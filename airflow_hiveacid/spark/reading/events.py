@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from airflow_hiveacid.format.table import NULL_PARTITION, TableInfo
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type

@@ -24,9 +24,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, StringType, StructType
 
 from airflow_hiveacid.format.errors import UnsupportedFileError

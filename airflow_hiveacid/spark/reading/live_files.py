@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList

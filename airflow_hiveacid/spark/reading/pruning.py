@@ -19,9 +19,7 @@ from operator import and_
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, IntegralType
 
 from airflow_hiveacid.format.errors import ConfigurationError

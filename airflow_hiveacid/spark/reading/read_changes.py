@@ -20,8 +20,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as F
 from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format import errors
@@ -39,8 +38,7 @@ from airflow_hiveacid.reading.pieces import TASK_BYTES
 from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.reading.table_view import Touched
-from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens

@@ -18,8 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
 from airflow_hiveacid.format import errors

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.errors import UnknownColumnError
@@ -26,8 +24,7 @@ from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, Touched, view_of
-from airflow_hiveacid.spark.engine.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading import pruning
 from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of

@@ -15,13 +15,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F, types as T
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.table import Column as TableColumn
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import Column as TableColumn, TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.statements import MergeAction
 from airflow_hiveacid.plan.statements.constraints import Check, checks_of

@@ -21,8 +21,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import MAX_BUCKET_ID

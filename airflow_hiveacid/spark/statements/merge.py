@@ -19,8 +19,7 @@ from operator import and_
 from typing import Final, NamedTuple
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError

@@ -9,8 +9,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation

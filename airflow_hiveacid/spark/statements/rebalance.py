@@ -17,15 +17,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Window, WindowSpec, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import StorageError
-from airflow_hiveacid.format.table import Column as TableColumn
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import Column as TableColumn, TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import RebalanceSpec

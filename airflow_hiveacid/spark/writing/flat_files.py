@@ -31,8 +31,7 @@ import pyarrow as pa
 from py4j.java_gateway import JavaObject
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError

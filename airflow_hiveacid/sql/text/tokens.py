@@ -19,8 +19,7 @@ from typing import ClassVar, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token as SqlglotToken
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token as SqlglotToken, TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.jobs.statements import Parameter

@@ -18,8 +18,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import csv
-from pyarrow import fs as pafs
+from pyarrow import csv, fs as pafs
 
 from airflow_hiveacid.format.errors import (
     TypeMismatchError,

@@ -30,11 +30,11 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, TxnAbort
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     AddDynamicPartitions,
     LockResponse,
+    LockState as LockStates,
+    LockType as LockTypes,
     ShowLocksResponse,
     ShowLocksResponseElement,
 )
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as LockStates
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as LockTypes
 from airflow_hiveacid.metastore.gen.tables.ttypes import FieldSchema, Partition, StorageDescriptor
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, in_the_way

@@ -14,8 +14,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
 from airflow_hiveacid.format import ids, names
 from airflow_hiveacid.format.table import Column, PartitionName

@@ -12,8 +12,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from airflow_hiveacid.format import errors, versions
 from airflow_hiveacid.format.acid_state import AcidState, resolve

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
+from hypothesis import event, given, settings, strategies as st
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId

@@ -7,8 +7,7 @@ import tempfile
 from typing import Final
 
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 

@@ -39,8 +39,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
-from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
-from tests.unit.storage.orc_tables import ids as write_ids
+from tests.unit.storage.orc_tables import B0, B1, event, ids as write_ids, tombstone, write_acid
 
 if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local import process
-from airflow_hiveacid.local import server as metastore_module
+from airflow_hiveacid.local import process, server as metastore_module
 from airflow_hiveacid.local.distribution import Distribution
 from airflow_hiveacid.local.process import free_port
 from airflow_hiveacid.local.releases import HiveRelease

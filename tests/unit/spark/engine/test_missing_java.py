@@ -17,13 +17,17 @@ from pyspark.sql.types import IntegerType
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.reading.request import KeyRange
-from airflow_hiveacid.spark.engine import catalyst, java_names, parsed_sql, progress
-from airflow_hiveacid.spark.engine import session as session_module
+from airflow_hiveacid.spark.engine import (
+    catalyst,
+    java_names,
+    parsed_sql,
+    progress,
+    session as session_module,
+)
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected, is_stopped
-from airflow_hiveacid.spark.reading import file_relation
-from airflow_hiveacid.spark.reading import pruning as bounds_module
+from airflow_hiveacid.spark.reading import file_relation, pruning as bounds_module
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.supported_versions import PAGE

@@ -45,11 +45,9 @@ from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from airflow_hiveacid.writing import compact_tables as module
-from airflow_hiveacid.writing import compaction as compact_module
+from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (

@@ -25,8 +25,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import compact as compact_now
-from tests.unit.spark.maintenance.rig import insert, there, without_spark
+from tests.unit.spark.maintenance.rig import compact as compact_now, insert, there, without_spark
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])

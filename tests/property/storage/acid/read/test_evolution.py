@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.acid_state import resolve

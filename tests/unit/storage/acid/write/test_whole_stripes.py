@@ -40,6 +40,7 @@ from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
     B0,
     B1,
+    COLUMNS as PLAIN,
     Event,
     acid_file,
     ids,
@@ -47,7 +48,6 @@ from tests.unit.storage.orc_tables import (
     write_acid,
     write_deletes,
 )
-from tests.unit.storage.orc_tables import COLUMNS as PLAIN
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (
