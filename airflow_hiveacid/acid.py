@@ -45,7 +45,7 @@ from __future__ import annotations
 from airflow_hiveacid.lazy_names import lazy_names
 
 _HOMES = {
-    "airflow_hiveacid.arrow.limits": ("Limits",),
+    "airflow_hiveacid.arrow": ("Limits",),
     "airflow_hiveacid.jobs.endpoint": (
         "BearerLogin",
         "HeaderLogin",

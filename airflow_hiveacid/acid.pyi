@@ -1,5 +1,5 @@
 # Made by `python -m tools.face_stubs`.
-from airflow_hiveacid.arrow.limits import Limits as Limits
+from airflow_hiveacid.arrow import Limits as Limits
 from airflow_hiveacid.jobs.endpoint import BearerLogin as BearerLogin
 from airflow_hiveacid.jobs.endpoint import HeaderLogin as HeaderLogin
 from airflow_hiveacid.jobs.endpoint import KerberosLogin as KerberosLogin

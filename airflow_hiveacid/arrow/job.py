@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.search import EventMaker, FileRows, Search
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.transactions import check_order, numbered
 from airflow_hiveacid.reading.table_view import TableView, Touched, view_of
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import past_of

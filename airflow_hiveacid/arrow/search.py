@@ -14,8 +14,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.arrow.columns import repeated
-from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import SparkNeededError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionName, TableInfo
@@ -25,17 +25,17 @@ from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, TargetFile
 from airflow_hiveacid.reading.orc_fit import check_rows, require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind
-from airflow_hiveacid.storage.acid.read.buckets import bucket_ids_in
-from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
-from airflow_hiveacid.storage.acid.read.scan import live_in
-from airflow_hiveacid.storage.acid.row_schema import (
+from airflow_hiveacid.storage.acid import (
     BUCKET_PROPERTY,
     IDENTITY_COLUMN_IDS,
     IDENTITY_COLUMNS,
     IDENTITY_SCHEMA,
     ROW,
 )
+from airflow_hiveacid.storage.acid.read import FileKind
+from airflow_hiveacid.storage.acid.read.buckets import bucket_ids_in
+from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
+from airflow_hiveacid.storage.acid.read.scan import live_in
 from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.view import stream_bytes

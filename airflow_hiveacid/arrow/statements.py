@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.columns import (
     KeyIndex,
     Positions,
@@ -23,7 +24,6 @@ from airflow_hiveacid.arrow.columns import (
     repeated,
     rows_that_meet,
 )
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.rows import Values, check_not_null
 from airflow_hiveacid.arrow.search import (
     EventBatches,

@@ -39,10 +39,10 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.defaults import READ_LOCK_TIMEOUT_S
+from airflow_hiveacid.jobs import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
 from airflow_hiveacid.storage.plain.files import check_files_readable
 from airflow_hiveacid.storage.plain.rows import scan_plain

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login
-from airflow_hiveacid.jobs.defaults import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, Engine
+from airflow_hiveacid.jobs import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, Engine
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
 from airflow_hiveacid.provider_info import get_provider_info
 

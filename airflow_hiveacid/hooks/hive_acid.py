@@ -40,15 +40,15 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.locks import LockInfo, TableAccess, concerning
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn, snapshot_now
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 from airflow_hiveacid.plan.thresholds import TableHealth
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
 
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.definitions import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.versions.history import TableHistory
 
@@ -136,13 +136,13 @@ class HiveAcidHook(BaseHook):
 
         Use the client in a `with` statement.
         """
-        from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
 
         return connect(self.endpoint())
 
     def test_connection(self) -> tuple[bool, str]:
         """Test the connection for Airflow's Test button: return whether it works, and a message."""
-        from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client import server_states  # noqa: PLC0415 - brings Thrift
         from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - as above
 
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.defaults import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
+from airflow_hiveacid.jobs import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 # A principal that consists of a service, a host and an optional realm.

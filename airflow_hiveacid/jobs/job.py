@@ -29,9 +29,8 @@ from airflow_hiveacid.format.codec import Codec, JsonValue, MisfitError, to_json
 from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.known_secrets import without_secrets
-from airflow_hiveacid.jobs import maintenance, statements
+from airflow_hiveacid.jobs import LOCK_TIMEOUT_S, maintenance, statements
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION, Side, from_json, read_object
-from airflow_hiveacid.jobs.defaults import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 

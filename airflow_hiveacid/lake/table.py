@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.compaction import compact_in_process
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.scan import schema_of
 from airflow_hiveacid.arrow.statements import planned
 from airflow_hiveacid.format.errors import CommitStateUnknownError

@@ -27,8 +27,8 @@ from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs import START_TIMEOUT_S
 from airflow_hiveacid.jobs.contract import locked
-from airflow_hiveacid.jobs.defaults import START_TIMEOUT_S
 from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, application_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors

@@ -17,7 +17,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.statements import Parameter
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file

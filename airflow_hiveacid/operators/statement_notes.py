@@ -22,7 +22,7 @@ from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.operators.submission.resumption import StateStore
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.definitions.work import Before
+    from airflow_hiveacid.metastore.definitions import Before
 
 _KEY: Final = "hiveacid_statement_{}"
 _BEGUN: Final = "begun"
@@ -95,7 +95,7 @@ class StatementNote:
 
     def before(self) -> Before | None:
         """Return the table's state that an earlier try stored before its first change, or None."""
-        from airflow_hiveacid.metastore.definitions.work import Before  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.metastore.definitions import Before  # noqa: PLC0415 - for tasks only
 
         noted = self._read()
         is_own = (noted.get("generation"), noted.get("digest")) == (

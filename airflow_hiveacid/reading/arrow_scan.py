@@ -20,9 +20,10 @@ from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.reading import NUMBER, KeyRange
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.reading.request import NUMBER, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.changed_rows import (
     Changed,
     FeedManner,
@@ -31,7 +32,6 @@ from airflow_hiveacid.storage.acid.read.changed_rows import (
 )
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.column_types import arrow_type

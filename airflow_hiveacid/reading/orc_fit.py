@@ -21,9 +21,9 @@ from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileErro
 from airflow_hiveacid.format.ids import BucketCodec, BucketId, BucketProperty, decode
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.reading.request import NUMBER, KeyRange, ReadRequest
-from airflow_hiveacid.storage.acid import row_schema
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
+from airflow_hiveacid.reading import NUMBER, KeyRange, ReadRequest
+from airflow_hiveacid.storage import acid
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.buckets import buckets_read
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
@@ -50,7 +50,7 @@ from airflow_hiveacid.storage.values.timestamps import day_of, may_have_old_days
 Doubts = Mapping[str, str]
 """Directories of a partition that Spark must not read, each with the reason."""
 
-_BUCKET_COLUMN_ID: Final = row_schema.IDENTITY_COLUMN_IDS[1]
+_BUCKET_COLUMN_ID: Final = acid.IDENTITY_COLUMN_IDS[1]
 UNKNOWN_TO_SPARK: Final = frozenset({TypeKind.UNION, TypeKind.TIMESTAMP_INSTANT})
 """Types that make Spark fail even if it does not read such a column, since it parses all types."""
 _STATISTICS: Final = {"date": "dates", "string": "strings"}
@@ -125,7 +125,7 @@ def _verdict(
     tail = file.tail()  # not stored, because there may be many tails, and they are large
     check_rows(file, tail)
     why = why_table or _why_not(request, file, tail, doubts)
-    is_outside = why is None and has_none_in_ranges(request, tail, row_schema.ROW)
+    is_outside = why is None and has_none_in_ranges(request, tail, acid.ROW)
     return FileFit(
         rows=tail.rows,
         why_not=why if tail.rows else None,
@@ -167,7 +167,7 @@ def require_own_bucket(file: AcidFile, buckets: Collection[BucketId]) -> None:
 def check_rows(file: AcidFile, tail: OrcTail) -> None:
     """Before any task runs, refuse a file with row changes from before Hive 3."""
     require_new_rows(file, tail)
-    has_operations = tail.integer_range(row_schema.OPERATION_COLUMN_ID) is not None
+    has_operations = tail.integer_range(acid.OPERATION_COLUMN_ID) is not None
     if file.kind is FileKind.DATA and tail.rows and not has_operations and not file.is_of_base:
         for _ in read_identity(file):
             pass  # the check happens when the file is read
@@ -175,18 +175,18 @@ def check_rows(file: AcidFile, tail: OrcTail) -> None:
 
 def _delete_file(file: AcidFile, doubts: Doubts) -> DeleteFile:
     tail = file.tail()
-    ranges = tuple(tail.integer_range(column_id) for column_id in row_schema.IDENTITY_COLUMN_IDS)
+    ranges = tuple(tail.integer_range(column_id) for column_id in acid.IDENTITY_COLUMN_IDS)
     return DeleteFile(
         file=file,
         rows=tail.rows,
         ranges=ranges,
-        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, row_schema.Operation.DELETE)
+        is_native=_why_not_whole(file, tail, doubts, FileKind.DELETE, acid.Operation.DELETE)
         is None,
     )
 
 
 def _why_not_whole(
-    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: row_schema.Operation
+    file: AcidFile, tail: OrcTail, doubts: Doubts, kind: FileKind, operation: acid.Operation
 ) -> str | None:
     """Return why Spark cannot read any column of a file correctly, or None."""
     if file.kind is not kind or not has_acid_columns(tail):
@@ -196,14 +196,14 @@ def _why_not_whole(
         return directory
     reasons = {
         "some of its rows have write IDs that its directory must not contain": not _is_within(
-            file, tail.integer_range(row_schema.IDENTITY_COLUMN_IDS[0])
+            file, tail.integer_range(acid.IDENTITY_COLUMN_IDS[0])
         ),
-        "its ACID columns have other names": tail.types[0].field_names != row_schema.ROOT_NAMES,
+        "its ACID columns have other names": tail.types[0].field_names != acid.ROOT_NAMES,
         "it has a union or a local timestamp": any(
             type_.kind in UNKNOWN_TO_SPARK for type_ in tail.types
         ),
         "its statistics do not prove that all its events are of one kind": tail.integer_range(
-            row_schema.OPERATION_COLUMN_ID
+            acid.OPERATION_COLUMN_ID
         )
         != (operation, operation),
     }
@@ -212,12 +212,12 @@ def _why_not_whole(
 
 def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts) -> str | None:
     """Return why Spark cannot read these columns of a data file correctly, or None."""
-    why = _why_not_whole(file, tail, doubts, FileKind.DATA, row_schema.Operation.INSERT)
+    why = _why_not_whole(file, tail, doubts, FileKind.DATA, acid.Operation.INSERT)
     if why is not None:
         return why
     if _buckets(tail) != {(BucketCodec.V1, file.bucket_id)}:
         return "some of its rows belong to another bucket"
-    return why_not_columns(request, tail, row_schema.ROW)
+    return why_not_columns(request, tail, acid.ROW)
 
 
 def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | None:

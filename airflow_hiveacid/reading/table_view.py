@@ -31,8 +31,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.reading import KeyRange, file_number
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.request import KeyRange, file_number
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable, plain_files
 from airflow_hiveacid.storage.plain.text_form import text_form

@@ -39,7 +39,7 @@ from airflow_hiveacid.metastore.definitions.tables import found_table
 from airflow_hiveacid.metastore.half_exchange import copies_of, copy_mark, copy_prefix, is_copy
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.maintenance.convert import Converter, Rows
 from airflow_hiveacid.spark.statements.creation import create_and_fill

@@ -33,10 +33,10 @@ from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.jobs.contract import worker_lives
 from airflow_hiveacid.jobs.job import ExitCode, JobError, JobResult, JobSpec, JobStatus, exit_code
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.preflight import log_findings
+from airflow_hiveacid.spark.engine import jvm_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
-from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import await_executor, open_session
 from airflow_hiveacid.spark.engine.store_tokens import endpoint_here

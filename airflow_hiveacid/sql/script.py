@@ -29,7 +29,7 @@ from airflow_hiveacid.sql.statements.inserts import begins_with_from, insert_of,
 from airflow_hiveacid.sql.statements.merges import merge_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
-from airflow_hiveacid.sql.text.text import Span, statements_of
+from airflow_hiveacid.sql.text import Span, statements_of
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
 
 SqlJob = (

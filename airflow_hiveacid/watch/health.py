@@ -18,7 +18,7 @@ from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.looks import LastLook, depends_on_time
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth, due
 from airflow_hiveacid.versions.keeping import opted_out_of
-from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch import Observation
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, in_the_way
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch import Observation
 
 
 def free_lock(

@@ -58,12 +58,12 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.reading.pieces import arrow_schema
 from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, has_acid_columns
+from airflow_hiveacid.storage.acid.read import AcidFile, has_acid_columns
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.stream_writer import RowsWriter

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.storage.plain.files import check_files_writable

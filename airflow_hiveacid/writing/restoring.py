@@ -27,7 +27,7 @@ from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
-from airflow_hiveacid.reading.request import partition_at
+from airflow_hiveacid.reading import partition_at
 from airflow_hiveacid.reading.snapshots import held_snapshot
 from airflow_hiveacid.reading.table_view import TableView, Touched, nameable
 from airflow_hiveacid.storage.plain.files import PlainFile

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts
 from airflow_hiveacid.jobs.statements import StreamBatchSpec, StreamTable
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.plan.arguments import stored_text, table_name
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements.arguments import key_names

@@ -32,8 +32,8 @@ from airflow_hiveacid.maintenance.ownership import (
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import Run, earlier_run

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ResourceManager

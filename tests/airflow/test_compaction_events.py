@@ -46,7 +46,7 @@ class _Watched:
         server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
         self.client = FakeClient(server)
         self.client.create_database("demo")
-        connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+        connect = "airflow_hiveacid.metastore.client.connect"
         monkeypatch.setattr(connect, lambda _: self.client)
         self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
         self._folder, self._tables = folder, 0

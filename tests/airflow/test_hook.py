@@ -55,7 +55,7 @@ def test_the_test_button_warns_of_a_metastore_without_housekeeping_threads(
 ) -> None:
     # What a server answers whose site leaves the defaults.
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.MetastoreClient.config_value",
+        "airflow_hiveacid.metastore.client.MetastoreClient.config_value",
         lambda _self, _name, default: default,
     )
     connections.add("c", "hive_acid_metastore", extra={"uris": hive_metastore.uri})

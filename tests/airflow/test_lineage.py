@@ -20,7 +20,7 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
 from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.metastore_statements import DropTable, MetastoreStatement
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.operators.reporting.lineage import lineage_of

@@ -13,7 +13,7 @@ from airflow_hiveacid.jobs.job import ExitCode as JobExitCode, exit_code as exit
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
-from airflow_hiveacid.watch.polls import Outage
+from airflow_hiveacid.watch import Outage
 from tests.support.airflow_minors import IS_3_3, DagSerialization
 
 

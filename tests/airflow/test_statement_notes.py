@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.jobs.statements import DeleteSpec
-from airflow_hiveacid.metastore.definitions.work import Before
+from airflow_hiveacid.metastore.definitions import Before
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from tests.support.airflow_support import StateStore
 

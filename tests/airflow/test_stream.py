@@ -20,8 +20,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.metastore import client as metastore_client
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import metastore_client
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import HiveAcidStreamOperator
 from tests.contract.fake_client import FakeClient

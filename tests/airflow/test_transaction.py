@@ -159,9 +159,7 @@ def test_a_kill_searches_the_locks_of_every_table_of_the_transaction(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.connect", lambda _: Client()
-    )
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", lambda _: Client())
     monkeypatch.setattr(
         "airflow_hiveacid.metastore.transactions.fencing.abort_job",
         lambda _client, _key, _attempt, refs: asked.extend(map(str, refs)) or (),

@@ -11,7 +11,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY

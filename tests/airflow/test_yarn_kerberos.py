@@ -20,7 +20,7 @@ import pytest
 from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.operators import hive_acid, maintenance
 from airflow_hiveacid.operators.submission.negotiate import Negotiate
 from airflow_hiveacid.operators.submission.yarn import ResourceManager

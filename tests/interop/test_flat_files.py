@@ -18,7 +18,7 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.reading.target import resolve_target
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.flat_copy import can_be_flat

@@ -22,8 +22,8 @@ from airflow_hiveacid.jobs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.parameters import read_parameters
+from airflow_hiveacid.spark.engine import jvm_of
 from airflow_hiveacid.spark.engine.catalyst import Moment, is_repeatable, resolve, resolved
-from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.pruning import key_ranges

@@ -32,7 +32,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.reading.request import NUMBER, partition_at
+from airflow_hiveacid.reading import NUMBER, partition_at
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.reading.live_files import PlainRows

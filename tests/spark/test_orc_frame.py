@@ -27,8 +27,7 @@ from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.local.server import LocalMetastore
-from airflow_hiveacid.reading import arrow_scan
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading import KeyRange, arrow_scan
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.tables import read_table

@@ -26,7 +26,7 @@ from airflow_hiveacid.reading.arrow_scan import ChangePiece
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.read_changes import CHANGE_COLUMNS, read_changes
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 from tests.support.spark_lab import Lab, Row

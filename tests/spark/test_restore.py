@@ -13,7 +13,7 @@ from airflow_hiveacid.format.table import Constraints, FileFormat, Transactional
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.maintenance import CompactionChoice, RestoreSpec
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.support.spark_lab import Lab

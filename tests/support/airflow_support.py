@@ -28,7 +28,7 @@ from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator

@@ -27,7 +27,7 @@ from airflow_hiveacid.jobs.endpoint import (
     TokenLogin,
     Transport,
 )
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from tests.contract.relay import Relay
 from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, LoginLab, environ, live, skew
 from tests.support.logins.openssl import make_signer, write_private

@@ -27,7 +27,7 @@ from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import PLAIN, Access, Language, LocalMetastoreConfig
 from airflow_hiveacid.metastore.auth.tokens import parse_token
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.support.chosen_versions import chosen

@@ -28,7 +28,7 @@ from airflow_hiveacid.local import server as metastore_server
 from airflow_hiveacid.local.distribution import SPARK_S3A
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures

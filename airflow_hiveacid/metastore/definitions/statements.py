@@ -23,8 +23,7 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
-from airflow_hiveacid.metastore.definitions import tables
-from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
+from airflow_hiveacid.metastore.definitions import Before, DefinitionOutcome, DefinitionWork, tables
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,
@@ -33,11 +32,10 @@ from airflow_hiveacid.metastore.locks import (
     concerning,
 )
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
-from airflow_hiveacid.metastore.transactions import fencing
+from airflow_hiveacid.metastore.transactions import JobTerms, fencing
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 _LONGEST_MESSAGE = 500
 

@@ -25,13 +25,13 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs import metastore_statements as statements
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.metastore.definitions import Before, DefinitionWork
 from airflow_hiveacid.metastore.definitions.new_table import (
     define,
     differences,
     ensure_table,
     same_directory,
 )
-from airflow_hiveacid.metastore.definitions.work import Before, DefinitionWork
 from airflow_hiveacid.metastore.port import MetastorePort
 
 _log = logging.getLogger(__name__)

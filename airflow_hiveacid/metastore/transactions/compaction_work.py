@@ -31,6 +31,7 @@ from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.metastore import process_user
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -52,7 +53,7 @@ from airflow_hiveacid.metastore.locks import (
     presence_of_compactions,
 )
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
-from airflow_hiveacid.metastore.process_user import process_user
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.fencing import (
     ANONYMOUS,
     COMPACTOR,
@@ -60,7 +61,6 @@ from airflow_hiveacid.metastore.transactions.fencing import (
     owner_text,
 )
 from airflow_hiveacid.metastore.transactions.lock_wait import withdraw
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.

@@ -41,7 +41,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.format.words import age, age_text
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 
 ANONYMOUS: Final = "airflow-provider-hiveacid"
 """The agent info on locks of this provider's transactions without a job."""

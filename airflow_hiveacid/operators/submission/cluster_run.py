@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.defaults import START_TIMEOUT_S
+from airflow_hiveacid.jobs import START_TIMEOUT_S
 from airflow_hiveacid.operators.submission.log_tail import NewLines
 from airflow_hiveacid.operators.submission.negotiate import ORDER_S
 

@@ -28,7 +28,7 @@ from requests.utils import get_environ_proxies
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.metastore.auth import bounded
 from airflow_hiveacid.operators.submission import log_tail, negotiate
 from airflow_hiveacid.operators.submission.cluster_run import Application
 from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin

@@ -32,7 +32,7 @@ import yaml  # type: ignore[import-untyped]  # comes with Airflow, without types
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
-from airflow_hiveacid.metastore.process_user import user_path
+from airflow_hiveacid.metastore import user_path
 
 _MASTER: Final = "k8s://"
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")

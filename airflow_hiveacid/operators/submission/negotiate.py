@@ -25,7 +25,7 @@ from requests.cookies import extract_cookies_to_jar
 from requests.utils import get_auth_from_url
 
 from airflow_hiveacid.format.errors import ClusterKind, ClusterUnavailableError, ConfigurationError
-from airflow_hiveacid.metastore.auth.deadlines import bounded
+from airflow_hiveacid.metastore.auth import bounded
 from airflow_hiveacid.operators.submission.log_tail import body_of
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Negotiate(AuthBase):
         return answer
 
     def _ticket(self, service: str, timeout: object) -> tuple[Context, bytes]:
-        from airflow_hiveacid.metastore.auth.deadlines import bounded  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.auth import bounded  # noqa: PLC0415 - as above
         from airflow_hiveacid.metastore.auth.krb5 import GssError  # noqa: PLC0415 - for tasks only
 
         if self._keytab and not os.access(self._keytab.removeprefix("FILE:"), os.R_OK):

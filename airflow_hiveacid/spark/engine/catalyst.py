@@ -20,18 +20,19 @@ from pyspark.sql.types import BooleanType, DataType, NullType
 
 from airflow_hiveacid.format.errors import ExpressionError, UnknownColumnError, UnsafeTextError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.spark.engine import current_time, parsed_sql
-from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
-from airflow_hiveacid.spark.engine.java_names import (
+from airflow_hiveacid.spark.engine import (
     JavaNames,
     UnknownJavaCallError,
+    current_time,
     each,
     jvm_of,
     kind_of,
     module,
     nodes,
+    parsed_sql,
     unknown_calls,
 )
+from airflow_hiveacid.spark.engine.failures import condition_of, reason_of
 
 _ADAPTIVE: Final = "spark.sql.adaptive.enabled"
 _ALIAS: Final = "__hiveacid_expression_"

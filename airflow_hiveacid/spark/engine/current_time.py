@@ -11,7 +11,7 @@ from typing import Final
 
 from py4j.java_gateway import JavaObject
 
-from airflow_hiveacid.spark.engine.java_names import JavaNames, each, holding, kind_of, module
+from airflow_hiveacid.spark.engine import JavaNames, each, holding, kind_of, module
 
 _WORD: Final = r"\s*(?:now|today|tomorrow|yesterday)\b"
 _ANY_WORD: Final = re.compile(rf"(?:^|['\"]){_WORD}", re.IGNORECASE)

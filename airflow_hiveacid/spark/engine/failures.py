@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.supported_versions import PAGE, PYSPARK
 

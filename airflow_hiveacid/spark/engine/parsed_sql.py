@@ -21,14 +21,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
-from airflow_hiveacid.spark.engine.java_names import (
-    JavaNames,
-    each,
-    holding,
-    kind_of,
-    module,
-    nodes,
-)
+from airflow_hiveacid.spark.engine import JavaNames, each, holding, kind_of, module, nodes
 
 # The tree nodes that a query may have; others are commands, scripts, or not yet reviewed.
 _QUERY_NODES: Final = frozenset(

@@ -24,13 +24,8 @@ from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, jvm_of, module, unknown_calls
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.java_names import (
-    UnknownJavaCallError,
-    jvm_of,
-    module,
-    unknown_calls,
-)
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling

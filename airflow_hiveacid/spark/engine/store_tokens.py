@@ -55,8 +55,8 @@ from airflow_hiveacid.metastore.auth.tokens import (
     print_credentials,
     read_token,
 )
+from airflow_hiveacid.spark.engine import JavaNames, jvm_of
 from airflow_hiveacid.spark.engine.failures import reason_of
-from airflow_hiveacid.spark.engine.java_names import JavaNames, jvm_of
 from airflow_hiveacid.storage.stores.token_file import VARIABLE, TokenFile, scratch
 
 log = logging.getLogger("hiveacid")

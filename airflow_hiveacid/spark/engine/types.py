@@ -16,7 +16,7 @@ from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, function
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, TableInfo
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine import jvm_of
 
 _PRIMITIVES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),

@@ -38,9 +38,9 @@ from airflow_hiveacid.maintenance.conversion_survey import (
 from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.engine.failures import typed_failures

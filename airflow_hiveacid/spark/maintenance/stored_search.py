@@ -23,9 +23,9 @@ from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, Transac
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import KeyRange, free_name
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
-from airflow_hiveacid.reading.request import KeyRange, free_name
 from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of

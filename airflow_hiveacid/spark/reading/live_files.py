@@ -21,6 +21,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import NUMBER, ReadRequest, file_number
 from airflow_hiveacid.reading.arrow_scan import (
     PlainPiece,
     ScanPiece,
@@ -40,9 +41,8 @@ from airflow_hiveacid.reading.orc_fit import (
     judged_plain,
     require_own_bucket,
 )
-from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.catalyst import opaque
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
 from airflow_hiveacid.spark.reading import file_relation, orc_frame

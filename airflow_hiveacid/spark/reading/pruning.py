@@ -26,10 +26,9 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
-from airflow_hiveacid.reading.request import RANGED, KeyRange, free_name
-from airflow_hiveacid.spark.engine import catalyst
+from airflow_hiveacid.reading import RANGED, KeyRange, free_name
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, catalyst, unknown_calls
 from airflow_hiveacid.spark.engine.failures import reason_of
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.types import named, small_frame, spark_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.storage.values.timestamps import EPOCH, SWITCHOVER

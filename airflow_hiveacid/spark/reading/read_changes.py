@@ -33,9 +33,9 @@ from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION
 from airflow_hiveacid.reading.pieces import TASK_BYTES
-from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
@@ -45,7 +45,7 @@ from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.target import Target, columns_used, resolve_target, whole_rows
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.history import Version, WriteRange, between
 

@@ -21,15 +21,15 @@ from airflow_hiveacid.format.table import Column, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.orc_fit import doubts_about
-from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.table_view import Staged, TableView, Touched, view_of
 from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading import pruning
 from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
 from airflow_hiveacid.writing.event_files import partition_text

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.statements import MergeAction
 from airflow_hiveacid.plan.statements.constraints import Check, checks_of
 from airflow_hiveacid.plan.statements.dml import Clause, quoted
-from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.spark.engine.catalyst import (
     TEXT_ERRORS,
     Moment,

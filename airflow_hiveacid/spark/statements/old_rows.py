@@ -14,14 +14,14 @@ from pyspark.sql import Column, DataFrame, functions as F
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events, grouped
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.update_delete import least_bytes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, MakeFiles, written_files
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, are_few
 from airflow_hiveacid.writing.publish import StagedFile
 

@@ -30,8 +30,8 @@ from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
@@ -39,9 +39,9 @@ from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up, par
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing import work
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type

@@ -12,7 +12,7 @@ from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.request import NUMBER, free_name
+from airflow_hiveacid.reading import NUMBER, free_name
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
@@ -21,7 +21,7 @@ from airflow_hiveacid.spark.statements.insert import InsertProgram, copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.work import run_changes
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, partition_text
 from airflow_hiveacid.writing.loading import FileToCopy
 from airflow_hiveacid.writing.publish import StagedFile

@@ -32,7 +32,7 @@ from airflow_hiveacid.spark.statements.expressions import (
     scanned,
 )
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import EVENT_COLUMNS, are_few
 
 _ROW_BYTES: Final = 16

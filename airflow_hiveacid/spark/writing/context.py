@@ -13,7 +13,7 @@ from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.jobs.statements import Parameter, SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.statements.dml import check_source
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.reading.table_view import Touched, nameable, touching

@@ -38,6 +38,12 @@ from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId, encode
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.spark.engine import (
+    UnknownJavaCallError,
+    call_of_any_release,
+    jvm_of,
+    unknown_calls,
+)
 from airflow_hiveacid.spark.engine.catalyst import dataset_of, rebalanced
 from airflow_hiveacid.spark.engine.failures import (
     SPARK_ERRORS,
@@ -46,16 +52,10 @@ from airflow_hiveacid.spark.engine.failures import (
     reason_of,
     typed_failures,
 )
-from airflow_hiveacid.spark.engine.java_names import (
-    UnknownJavaCallError,
-    call_of_any_release,
-    jvm_of,
-    unknown_calls,
-)
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
-from airflow_hiveacid.storage.acid.row_schema import type_tree
+from airflow_hiveacid.storage.acid import type_tree
 from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD

@@ -4,7 +4,7 @@ Hive evaluates an expression without columns at compile time. Some of Hive's fun
 results for a constant than for an equal value in a column.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> [may_be_negative(span) for span in statements_of("(2); 1 - 2; int('-1'); x - 9")]
     [False, True, True, False]
 """
@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from airflow_hiveacid.jobs.statements import Parameter, ValueType
 from airflow_hiveacid.plan.statements.parameters import Later
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 
 _MOST_DIGITS: Final = 38

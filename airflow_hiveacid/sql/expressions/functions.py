@@ -6,7 +6,7 @@ own function, as Hive's Java class in Spark (`plan.statements.hive_functions`), 
 expression with the same results. A replacement never changes an argument.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("substr(x, n)")
     >>> check_function(span, 0)
     >>> span.written(function_changes(span))
@@ -32,7 +32,7 @@ from airflow_hiveacid.sql.expressions.arguments import (
     is_string,
     is_without_choice,
 )
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 
 TRUTH: Final = (

@@ -3,7 +3,7 @@
 CREATE TABLE ... AS SELECT becomes a job, because only Spark can determine the columns of a query.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("CREATE TABLE db.t (id bigint) PARTITIONED BY (day date)")
     >>> made = creation_of(span, None)
     >>> made.target, [c.name for c in made.columns], made.insert_only
@@ -28,8 +28,8 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.statements import CreateAsSpec
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements.cursor import Cursor
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.literals import text
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 from airflow_hiveacid.sql.text.views import Views
 

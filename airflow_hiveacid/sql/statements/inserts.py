@@ -7,7 +7,7 @@ The tokens of WITH and FROM are copied into each INSERT, which is then parsed as
 statement, so all rules for INSERT apply. The queries in WITH and FROM run only once.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("INSERT INTO db.t PARTITION (y = 1, m) SELECT a, m FROM db.s")
     >>> spec = insert_of(span, None)
     >>> dict(spec.partition), spec.dynamic_partition, spec.match.value
@@ -51,11 +51,11 @@ from airflow_hiveacid.sql.expressions.queries import (
     translations,
 )
 from airflow_hiveacid.sql.statements.values import DefaultPositions, values_of
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
 from airflow_hiveacid.sql.text.names import NamedTable, column_list, table_name
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views, table_changes
 
 _MODES: Final = {"INTO": InsertMode.APPEND, "OVERWRITE": InsertMode.OVERWRITE}

@@ -14,9 +14,10 @@ from sqlglot import exp
 
 from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.plan.statements.dml import quoted, unreachable_clause
-from airflow_hiveacid.sql.expressions import expressions
+from airflow_hiveacid.sql import expressions
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements import update_delete
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import (
     NamedTable,
     alias_at,
@@ -25,7 +26,6 @@ from airflow_hiveacid.sql.text.names import (
     with_alias,
 )
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views
 
 _FORM: Final = (

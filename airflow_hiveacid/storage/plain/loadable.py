@@ -24,7 +24,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
+from airflow_hiveacid.storage.acid.read import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import parquet_footer as footer

@@ -15,9 +15,9 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid import ROW, ROW_COLUMN_ID
+from airflow_hiveacid.storage.acid.read import FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
 from airflow_hiveacid.storage.orc import footer
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro_rows import avro_columns

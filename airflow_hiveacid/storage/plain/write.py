@@ -30,7 +30,7 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
-from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.row_encoder import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail

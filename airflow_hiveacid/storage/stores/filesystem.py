@@ -17,7 +17,7 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import staging_directory
-from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
+from airflow_hiveacid.storage.stores.hdfs import NO_KEY
 from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 
 ASIDE_PREFIX: Final = "_tmp_"

@@ -34,7 +34,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import hadoop_settings
 from airflow_hiveacid.storage.stores.hdfs.connect import open_hdfs
 from airflow_hiveacid.storage.stores.hdfs.handler import HDFS_NATIVE
-from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3, open_client
+from airflow_hiveacid.storage.stores.s3 import S3_BY_BOTO3, open_client
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
 
 

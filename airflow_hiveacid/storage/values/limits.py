@@ -25,7 +25,7 @@ value that is not UTF-8 must stay unchanged.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column
-    >>> from airflow_hiveacid.storage.acid.row_schema import type_tree
+    >>> from airflow_hiveacid.storage.acid import type_tree
     >>> nodes = type_tree([Column(name="c", type="char(3)")])
     >>> fit_rows(pa.array([{"c": "a"}]), nodes, table="db.t").rows.to_pylist()
     [{'c': 'a  '}]

@@ -20,12 +20,7 @@ from airflow_hiveacid.format.conflicts import (
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import (
-    MetastoreClient,
-    connect,
-    server_states,
-)
+from airflow_hiveacid.metastore.client import MetastoreClient, connect, connection, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, TxnAbortedException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     AddDynamicPartitions,

@@ -15,7 +15,7 @@ import pytest
 from airflow_hiveacid.format import errors, ids
 from airflow_hiveacid.jobs.endpoint import KerberosLogin, MetastoreEndpoint, Protection
 from airflow_hiveacid.metastore.auth import krb5, refusals
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

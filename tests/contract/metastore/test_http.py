@@ -26,7 +26,7 @@ from airflow_hiveacid.jobs.endpoint import (
     Transport,
 )
 from airflow_hiveacid.metastore.auth import http_calls
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from tests.contract.http_server import HttpStub

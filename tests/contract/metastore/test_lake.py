@@ -17,7 +17,7 @@ from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.bench import Bench
 from tests.support.documents import DOCS, python_blocks

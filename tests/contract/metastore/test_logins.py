@@ -24,7 +24,7 @@ from airflow_hiveacid.jobs.endpoint import (
     TokenLogin,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.relay import Relay

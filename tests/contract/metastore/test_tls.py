@@ -19,7 +19,7 @@ from airflow_hiveacid.jobs.endpoint import (
     Transport,
 )
 from airflow_hiveacid.local.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

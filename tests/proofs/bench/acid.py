@@ -37,7 +37,7 @@ from airflow_hiveacid.jobs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.lake.connection import connect
 from airflow_hiveacid.local.process import ServerConfig, tail
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.metastore.client import connect as client_of
 from tests.proofs.bench.lab import FOLDER, REPOSITORY
 from tests.proofs.bench.meter import cpu_seconds
 from tests.proofs.bench.recorder import WrongRowsError

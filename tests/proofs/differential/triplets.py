@@ -26,8 +26,8 @@ from airflow_hiveacid.jobs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.writing.job import WritingJob

@@ -13,7 +13,7 @@ from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions, insert_events
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX
 from airflow_hiveacid.storage.orc.tail import read_tail

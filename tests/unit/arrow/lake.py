@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
+from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
@@ -25,7 +25,7 @@ from airflow_hiveacid.jobs.statements import (
     SourceSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
+from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.search import Search
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.change_range import ChangeRange, segments_of, up_to
@@ -29,8 +29,7 @@ from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.table_view import view_of
-from airflow_hiveacid.storage.acid.read import buckets, changed_rows, files
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile, buckets, changed_rows, files
 from airflow_hiveacid.storage.acid.read.files import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan

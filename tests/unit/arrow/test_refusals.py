@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.errors import (
     MergeCardinalityError,
     SparkNeededError,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import SparkNeededError, VersionGoneError
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,

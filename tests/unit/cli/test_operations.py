@@ -72,7 +72,7 @@ REF = TableRef("demo", "t")
 def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of two deltas."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    connect = "airflow_hiveacid.metastore.client.connect"
     monkeypatch.setattr(connect, lambda _: FakeClient(server))
     client = FakeClient(server)
     client.create_database("demo")

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.arrow import job as arrow_job
-from airflow_hiveacid.arrow.limits import Limits
-from airflow_hiveacid.cli.commands.past import history_answer
+from airflow_hiveacid.arrow import Limits, job as arrow_job
 from airflow_hiveacid.cli.output import shown
+from airflow_hiveacid.cli.past import history_answer
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records import Owner, TimeBounds
@@ -42,7 +41,7 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of three versions, the third of which overwrites."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.connect",
+        "airflow_hiveacid.metastore.client.connect",
         lambda _endpoint: FakeClient(server),
     )
     client = FakeClient(server)

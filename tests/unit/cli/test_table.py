@@ -49,7 +49,7 @@ def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeClient
         asked.append(endpoint)
         return FakeClient(server)
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", connect)
     return FakeClient(server)
 
 

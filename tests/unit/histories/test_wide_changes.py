@@ -22,8 +22,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.reading import FILE_BITS
 from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION, ChangePiece, scan_changes
-from airflow_hiveacid.reading.request import FILE_BITS
 from airflow_hiveacid.spark.reading.changed_files import ChangedFiles
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories.wide import Told, TypedWorld, WideLife, expected

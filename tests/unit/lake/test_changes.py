@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     CommitStateUnknownError,

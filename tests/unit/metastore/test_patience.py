@@ -20,8 +20,7 @@ from airflow_hiveacid.jobs.endpoint import (
     Transport,
 )
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
-from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect, connection
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

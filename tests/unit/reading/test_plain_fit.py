@@ -12,8 +12,8 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.reading import KeyRange, ReadRequest
 from airflow_hiveacid.reading.orc_fit import PlainVerdict, judged_plain
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.judges.golden_plain import GOLDEN_PLAIN, PlainCase

@@ -21,8 +21,8 @@ from tests.support.request_counts import CountingMetastore, counting_store
 from tests.unit.arrow.lake import Lake, made
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.watch import Observation
     from airflow_hiveacid.watch.conditions import Condition
-    from airflow_hiveacid.watch.polls import Observation
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 

@@ -34,7 +34,7 @@ from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.job_ledger import Ledger

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, Writ
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
 from airflow_hiveacid.storage.acid.read.reader import read_bucket_properties, read_identity

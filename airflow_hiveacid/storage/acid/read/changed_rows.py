@@ -25,7 +25,7 @@ from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid.read import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 from airflow_hiveacid.storage.acid.read.old_rows import Stripes
 from airflow_hiveacid.storage.acid.read.reader import read_identity

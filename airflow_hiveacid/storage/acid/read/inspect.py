@@ -18,7 +18,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail

@@ -22,7 +22,7 @@ from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.write.tail import (
     AcidFacts,
     compose_tail,
@@ -54,7 +54,7 @@ UTC_ZONES: Final = frozenset(
 """Names of time zones that equal UTC; files with these zones store timestamps unchanged."""
 
 _TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
-SHIFT: Final = row_schema.ROW_COLUMN_ID
+SHIFT: Final = acid.ROW_COLUMN_ID
 """The number to add to the column IDs of a flat file when its columns become fields of `row`."""
 
 _KINDS: Final[Mapping[type, TypeKind]] = {
@@ -114,7 +114,7 @@ def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
     """Check that a flat file with these columns has the expected layout."""
-    nodes = row_schema.type_tree(columns)
+    nodes = acid.type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
     types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
     if has_key:
@@ -270,7 +270,7 @@ class _PlainCopy:
         self._work = work
         self._first = first
         self._writer = StripeWriter(write, first.compression)
-        self._nodes = [node for top in row_schema.type_tree(work.columns) for node in top.walk()]
+        self._nodes = [node for top in acid.type_tree(work.columns) for node in top.walk()]
         self._dates = {
             column_id
             for column_id, node in enumerate(self._nodes, start=1)
@@ -355,13 +355,13 @@ class _AcidCopy(_PlainCopy):
         if work.identity is None:
             raise ValueError("rows of a bucket file need an identity")
         self._of_all = work.identity
-        self._keys: list[row_schema.RecordIdentifier] = []
+        self._keys: list[acid.RecordIdentifier] = []
 
     def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
         identity = self._identity(content.rows)
         last = RowId(self.rows + content.rows - 1)
         self._keys.append(
-            row_schema.RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
+            acid.RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
         )
         struct = pb.ColumnStatistics(values=content.rows, has_null=False)
         leaves = (column.statistics for column in identity)
@@ -375,7 +375,7 @@ class _AcidCopy(_PlainCopy):
     def _identity(self, rows: int) -> list[RunColumn]:
         layout = RunLayout.of(self._source_tail)
         columns = (
-            (row_schema.Operation.INSERT, 0),
+            (acid.Operation.INSERT, 0),
             (self._of_all.write_id, 0),
             (self._of_all.bucket_property, 0),
             (self.rows, 1),
@@ -392,7 +392,7 @@ class _AcidCopy(_PlainCopy):
         for stream in content.streams:
             if stream.column == 0:
                 # Neither the root struct nor `row` is ever NULL, so the root's index fits `row`.
-                streams += [stream, replace(stream, column=row_schema.ROW_COLUMN_ID)]
+                streams += [stream, replace(stream, column=acid.ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(replace(self._restated(stream), column=stream.column + SHIFT))
         for column_id, column in enumerate(identity, start=1):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.storage.acid.row_schema import (
+from airflow_hiveacid.storage.acid import (
     IDENTITY_COLUMN_IDS,
     OPERATION_COLUMN_ID,
     ROW_COLUMN_ID,

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import ConfigurationError, TypeMismatchError
-from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS
+from airflow_hiveacid.storage.acid import ROOT_KINDS
 from airflow_hiveacid.storage.orc import encoders
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
 from airflow_hiveacid.storage.values.column_types import TypeNode

@@ -23,8 +23,8 @@ from typing import Final, Protocol, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.storage.stores.hdfs import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
-from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter, StoreHandler
 
 OPEN_FILE: Final = (

@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from airflow_hiveacid.storage.stores.s3.client import NO_KEYS, S3Client, content_md5
+from airflow_hiveacid.storage.stores.s3 import NO_KEYS, S3Client, content_md5
 
 if TYPE_CHECKING:
     from botocore import exceptions as boto

@@ -11,8 +11,7 @@ import pytest
 from airflow_hiveacid.format.errors import MetastoreCallError, MetastoreUnavailableError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import event_calls
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient, event_calls
 from airflow_hiveacid.metastore.gen.notifications import ttypes
 
 T = TableRef.parse("db.t")

@@ -24,8 +24,8 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, Compa
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan

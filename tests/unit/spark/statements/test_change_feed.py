@@ -17,7 +17,7 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
 from airflow_hiveacid.spark.statements import change_feed, change_feed as changes
 from airflow_hiveacid.spark.writing import context

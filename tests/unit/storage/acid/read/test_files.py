@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.ids import BucketId, encode
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
 from airflow_hiveacid.storage.acid.read.files import RootFiles, footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity

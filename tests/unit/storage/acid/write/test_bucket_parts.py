@@ -23,7 +23,7 @@ from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, KeyBounds, end_keys
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (

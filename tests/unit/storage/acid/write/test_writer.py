@@ -26,8 +26,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, acid_schema
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, acid_schema
 from airflow_hiveacid.storage.acid.write import orc_file, writer as writer_module
 from airflow_hiveacid.storage.acid.write.writer import (
     AcidFileWriter,

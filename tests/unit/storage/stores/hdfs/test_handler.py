@@ -27,9 +27,8 @@ from airflow_hiveacid.storage.stores.hadoop_settings import (
     umask_of,
     without_observers,
 )
-from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
+from airflow_hiveacid.storage.stores.hdfs import NO_KEY, connect as hdfs_connect, hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.connect import answer_s, client_settings, open_hdfs
-from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY, hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import (
     PIECE_BYTES,
     HdfsHandler,

@@ -11,7 +11,7 @@ from airflow_hiveacid.cli.output import Answer, Record, field, shown
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.listed_tables import listed_tables
 from airflow_hiveacid.plan.keeping import (
     NO_AUTO_COMPACTION,

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore, view as cli_view
-from airflow_hiveacid.cli.commands.spark_environment import other_environment
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
+from airflow_hiveacid.cli.spark_environment import other_environment
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
@@ -42,8 +42,8 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, plan_tables
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey
 from airflow_hiveacid.maintenance.ownership import take_ownership
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.client import MetastoreClient
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.operators.reporting.plan_text import restore_lines, size_text, unknown_text
 from airflow_hiveacid.plan.conversion import ConversionOutcome
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way

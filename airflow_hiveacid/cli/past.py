@@ -15,8 +15,8 @@ from airflow_hiveacid.format.records import Tag
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import several
 from airflow_hiveacid.maintenance.ownership import check_note
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-from airflow_hiveacid.metastore.process_user import process_user
+from airflow_hiveacid.metastore import process_user
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import TableHistory, VersionEntry, history_of
 from airflow_hiveacid.versions.keeping import keep_no_more, keep_readable, make_tag, time_from_now

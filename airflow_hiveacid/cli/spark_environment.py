@@ -29,7 +29,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.packager import scratch_errors
 from airflow_hiveacid.local.distribution import SPARK_S3A
 from airflow_hiveacid.local.process import LocalServerError
-from airflow_hiveacid.metastore.process_user import user_path
+from airflow_hiveacid.metastore import user_path
 
 NEWEST_TESTED: Final = "4.1.4"
 """The PySpark version that all tests run with; new environments get it by default."""

@@ -19,15 +19,15 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
-from airflow_hiveacid.cli.commands.spark_environment import output_of, spark_bin_dir
 from airflow_hiveacid.cli.exit_codes import CheckFailedError
 from airflow_hiveacid.cli.output import Answer, Record, field, shown
+from airflow_hiveacid.cli.spark_environment import output_of, spark_bin_dir
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.java_program import find_java, version_in
-from airflow_hiveacid.jobs.defaults import Engine
+from airflow_hiveacid.jobs import Engine
 from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
@@ -103,7 +103,7 @@ def _why_no_spark(options: argparse.Namespace) -> str:
 
 
 def _metastore(options: argparse.Namespace) -> str:
-    from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.client import server_states  # noqa: PLC0415 - needs Thrift
 
     answering, failures = server_states(cli_metastore.endpoint_of(options))
     with cli_metastore.connected(options) as client:
