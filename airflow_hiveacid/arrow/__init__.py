@@ -1,6 +1,6 @@
 """The engine in one process: finds rows by key or simple condition, and makes events of them.
 
-The limits of a statement that one process runs; above them, Spark runs it.
+This module has the limits of a statement that one process runs; above them, Spark runs it.
 """
 
 from __future__ import annotations

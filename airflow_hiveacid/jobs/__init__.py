@@ -1,8 +1,7 @@
 """The contract between Airflow and Spark: job specs, results, their JSON, default time limits.
 
-The engines that can run a job, and the default time limits in seconds.
-
-Every Airflow process imports this module, so it imports only the standard library.
+This module has the engines that can run a job, and the default time limits in seconds. Every
+Airflow process imports it, so it imports only the standard library.
 """
 
 from __future__ import annotations

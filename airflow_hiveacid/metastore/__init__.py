@@ -1,6 +1,6 @@
 """The Hive metastore: catalog, transactions, locks, heartbeats, compaction queue.
 
-The user that this process runs as: in a container often one without a name.
+This module has the user that this process runs as: in a container often one without a name.
 """
 
 from __future__ import annotations

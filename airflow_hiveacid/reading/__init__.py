@@ -1,8 +1,7 @@
 """Reads of tables by any engine: locks, snapshots, live files, and scans of them as Arrow data.
 
-A request to read the data files of a table, and helper columns of the rows.
-
-A file's number combines the position of its partition with its own: 64 bits, unlike paths and
+This module has the request to read the data files of a table, and helper columns of the rows. A
+file's number combines the position of its partition with its own: 64 bits, unlike paths and
 partition values, cost almost nothing in joins and shuffles.
 
 Example:

@@ -1,6 +1,6 @@
 """Conditions of a table that sensors and assets wait for, and the triggers that poll for them.
 
-The result of one poll of a table, and the rule for polls that fail.
+This module has the result of one poll of a table, and the rule for polls that fail.
 
 Example:
     >>> from airflow_hiveacid.format.errors import StorageError

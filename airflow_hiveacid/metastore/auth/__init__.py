@@ -1,9 +1,8 @@
 """Connections and logins to a metastore: sockets, HTTP, Kerberos, tokens, passwords.
 
-Time limits for functions that cannot be interrupted, and for sockets.
-
-`bounded` runs a function in a thread. Sockets apply one deadline to all reads and writes of a call,
-so a server that sends one byte per second cannot extend the time limit.
+This module limits the time of functions that cannot be interrupted, and of sockets. `bounded` runs
+a function in a thread. Sockets apply one deadline to all reads and writes of a call, so a server
+that sends one byte per second cannot extend the time limit.
 
 Example:
     >>> bounded(lambda: 2 + 2, timeout_s=5.0, name="a sum")

@@ -1,8 +1,7 @@
 """A client of a Hive metastore: a connection, its calls, and checks of the replies.
 
-A client of a real metastore: `MetastorePort` over one Thrift connection.
-
-It connects at its first call. Not thread-safe: each thread needs its own client, from `clone`.
+This module has the client of a real metastore: `MetastorePort` over one Thrift connection. It
+connects at its first call. Not thread-safe: each thread needs its own client, from `clone`.
 """
 
 from __future__ import annotations

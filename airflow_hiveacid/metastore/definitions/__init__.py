@@ -1,6 +1,6 @@
 """Statements that the metastore itself runs: definitions of tables, and queries of its state.
 
-The metastore call of a definition statement, determined before any lock is taken.
+This module has the metastore call of a definition statement, determined before any lock is taken.
 
 Example:
     >>> Before.from_json(Before(table_id="7.1").to_json())

@@ -1,6 +1,6 @@
 """Transactions: opening, locks, heartbeats, commit, and fencing of other tries.
 
-The terms of a job's transactions, one value for a whole job, and the clock.
+This module has the terms of a job's transactions, one value for a whole job, and the clock.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Access to Spark: session, tasks on executors, Catalyst, failures and store logins.
 
-Cached access to the packages and classes in a Spark session's JVM, and to its trees.
-
-Spark's own classes change between releases: `call_of_any_release` says what this package expects,
-and `unknown_calls` tells a release without a class or method from other failures.
+This module has cached access to the packages and classes in a Spark session's JVM, and to its
+trees. Spark's own classes change between releases: `call_of_any_release` says what this package
+expects, and `unknown_calls` tells a release without a class or method from other failures.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spark tasks of a compaction: one for each bucket, or several for a large bucket.
 
-If there are fewer buckets than cores can work on, large buckets are split (`bucket_parts`): first,
+If there are fewer buckets than cores can work on, large buckets are split (`bucket_merge`): first,
 tasks compact all parts, then one task for each bucket joins them.
 """
 

@@ -1,8 +1,7 @@
 """Expressions, queries and functions, and the differences between Hive and Spark.
 
-The translation of an expression to Spark SQL.
-
-The user's names for target and source become `t` and `s`; all other tokens are unchanged.
+This module translates an expression to Spark SQL. The user's names for target and source become `t`
+and `s`; all other tokens are unchanged.
 
 Example:
     >>> from airflow_hiveacid.sql.text import statements_of

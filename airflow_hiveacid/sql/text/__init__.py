@@ -1,9 +1,8 @@
 """Tokens of SQL in Hive's dialect, and spans of statements.
 
-The statements of a script as spans: sequences of tokens that can be split, parsed and edited.
-
-sqlglot parses the spans, but the SQL that we return consists of the user's own tokens, without
-comments: SQL generated from sqlglot's tree could differ in meaning.
+This module has the statements of a script as spans: sequences of tokens that can be split, parsed
+and edited. sqlglot parses the spans, but the SQL that we return consists of the user's own tokens,
+without comments: SQL generated from sqlglot's tree could differ in meaning.
 
 Example:
     >>> (span,) = statements_of("DELETE FROM db.t WHERE a = 'x'  -- gone;")

@@ -1,6 +1,6 @@
 """ACID files: rows with identities, and insert and delete events.
 
-The six root columns of an ACID file: names, types, ORC column IDs, and row identity.
+This module has the six root columns of an ACID file: names, types, ORC column IDs, row identity.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column

@@ -1,6 +1,6 @@
 """Read ACID directories and files.
 
-The description of one file to read, as a plain value that is sent to tasks.
+This module has the description of one file to read, as a plain value that is sent to tasks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Access to HDFS without a JVM in the Python process.
 
-Convert hdfs-native's errors to OSErrors with an errno, a one-line message and a remedy.
-
-Most failures of hdfs-native are RuntimeErrors, and only their message, a printed Rust value, has
-the class of Java's exception. So this module parses messages; no other module does.
+This module converts hdfs-native's errors to OSErrors with an errno, a one-line message and a
+remedy. Most failures of hdfs-native are RuntimeErrors, and only their message, a printed Rust
+value, has the class of Java's exception. So this module parses messages; no other module does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Access to S3 through boto3; uploads are completed right before a commit.
 
-Create S3 clients: choose the endpoint, the credentials and the retry limits.
-
+This module creates S3 clients: it chooses the endpoint, the credentials and the retry limits.
 Credentials come from the same sources as in AWS tools: the environment, a file, a web identity, a
 container role or an instance role.
 
