@@ -47,7 +47,6 @@ from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import deferral, provider_names
 from airflow_hiveacid.operators.submission.cluster_run import Bounds
-from airflow_hiveacid.operators.submission.given_secrets import check_settings, mask_secrets
 from airflow_hiveacid.operators.submission.kill import Attempt, abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
@@ -65,6 +64,7 @@ from airflow_hiveacid.operators.submission.submission import (
     Submission,
 )
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
+from airflow_hiveacid.operators.submission.user_settings import check_settings, mask_secrets
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.text import statement_text
 

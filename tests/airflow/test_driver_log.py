@@ -24,8 +24,8 @@ from airflow_hiveacid.operators.submission import (
     trigger as trigger_module,
     yarn as yarn_client,
 )
+from airflow_hiveacid.operators.submission.http import Negotiate
 from airflow_hiveacid.operators.submission.kubernetes import LABEL
-from airflow_hiveacid.operators.submission.negotiate import Negotiate
 from tests.support.airflow_support import (
     Connections,
     FakeSpark,

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.negotiate import Negotiate, service_of
+from airflow_hiveacid.operators.submission.http import Negotiate, service_of
 from airflow_hiveacid.operators.submission.yarn import ResourceManager, realm_of
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal

@@ -18,7 +18,7 @@ from airflow_hiveacid.assets.uris import AssetUri, dataset_name
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs import maintenance, metastore_statements as definitions, statements
 from airflow_hiveacid.jobs.job import Job, JobResult, ProgramSpec
-from airflow_hiveacid.operators.reporting import lineage_columns
+from airflow_hiveacid.operators.reporting import lineage_facets
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 
@@ -33,23 +33,23 @@ def lineage_of(
     """
     read = _refs(name for job in jobs for name in tables_read(job))
     written = _refs(name for job in jobs for name in tables_written(job))
-    facets = lineage_columns.merged(
+    facets = lineage_facets.merged(
         {table: {} for table in written},
-        lineage_columns.new_columns(jobs),
-        lineage_columns.versions(results),
-        lineage_columns.lifecycles(jobs, results, partial(_address, conn_id)),
+        lineage_facets.new_columns(jobs),
+        lineage_facets.versions(results),
+        lineage_facets.lifecycles(jobs, results, partial(_address, conn_id)),
     )
     lineage = _lineage(
         conn_id,
         read={table: {} for table in read},
         written={table: facets[table] for table in written},
-        counts=lineage_columns.counts(results),
-        origins=partial(lineage_columns.column_lineage, jobs, results),
+        counts=lineage_facets.counts(results),
+        origins=partial(lineage_facets.column_lineage, jobs, results),
     )
     feeds = [job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec)]
     locations = [location for job in jobs for location in locations_read(job)]
-    lineage.inputs += [Dataset(*name) for name in lineage_columns.names_of(locations)]
-    lineage.outputs += [OutputDataset(*name) for name in lineage_columns.names_of(feeds)]
+    lineage.inputs += [Dataset(*name) for name in lineage_facets.names_of(locations)]
+    lineage.outputs += [OutputDataset(*name) for name in lineage_facets.names_of(feeds)]
     return lineage
 
 
@@ -57,9 +57,9 @@ def lineage_of_new_table(
     conn_id: str, table: str, columns: Mapping[str, str], *, is_new: bool
 ) -> OperatorLineage[Any, Any]:
     """Return the dataset of a table with these columns; `is_new` if the task has created it."""
-    facets = lineage_columns.schema(columns.items())
+    facets = lineage_facets.schema(columns.items())
     if is_new:
-        facets = {**facets, **lineage_columns.lifecycle("CREATE")}
+        facets = {**facets, **lineage_facets.lifecycle("CREATE")}
     return _lineage(conn_id, written={TableRef.parse(table): facets})
 
 
@@ -68,24 +68,24 @@ def lineage_of_version(conn_id: str, table: str, version: int | None) -> Operato
 
     A tag is no output: another task has written the version that the tag names.
     """
-    facets = {} if version is None else lineage_columns.version(version)
+    facets = {} if version is None else lineage_facets.version(version)
     return _lineage(conn_id, read={TableRef.parse(table): facets})
 
 
 def _lineage(
     conn_id: str,
     *,
-    read: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
-    written: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
-    counts: lineage_columns.TableFacets = lineage_columns.NO_TABLES,
-    origins: Callable[..., lineage_columns.TableFacets] = lambda *_: lineage_columns.NO_TABLES,
+    read: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    written: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    counts: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    origins: Callable[..., lineage_facets.TableFacets] = lambda *_: lineage_facets.NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
-    tables = lineage_columns.tables_now(conn_id, dict.fromkeys((*read, *written)))
+    tables = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
     column_facets = origins(tables, partial(_address, conn_id))
 
     def described(table: TableRef, facets: Mapping[str, Any]) -> dict[str, Any]:
         namespace, name = _address(conn_id, table)
-        columns = lineage_columns.columns_of(tables[table]) if table in tables else {}
+        columns = lineage_facets.columns_of(tables[table]) if table in tables else {}
         return {"namespace": namespace, "name": name, "facets": {**facets, **columns}}
 
     return OperatorLineage(

@@ -24,8 +24,8 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs import START_TIMEOUT_S
+from airflow_hiveacid.operators.submission.http import ORDER_S
 from airflow_hiveacid.operators.submission.log_tail import NewLines
-from airflow_hiveacid.operators.submission.negotiate import ORDER_S
 
 _SILENCE_S: Final = 600.0
 _REFUSAL_S: Final = 120.0

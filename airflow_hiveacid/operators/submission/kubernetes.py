@@ -29,7 +29,7 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth import bounded
-from airflow_hiveacid.operators.submission import log_tail, negotiate
+from airflow_hiveacid.operators.submission import http, log_tail
 from airflow_hiveacid.operators.submission.cluster_run import Application
 from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
 from airflow_hiveacid.operators.submission.result_file import ResultFile
@@ -125,22 +125,20 @@ class ApiServer:
             )
         return pod
 
-    def find(
-        self, tag: str, timeout: tuple[float, float] = negotiate.QUESTION_S
-    ) -> tuple[Pod, ...]:
+    def find(self, tag: str, timeout: tuple[float, float] = http.QUESTION_S) -> tuple[Pod, ...]:
         """Return the unfinished pods with this tag, running pods last."""
         question = f"the pods with the label {LABEL}={tag}"
         labels = {LABEL: tag, _ROLE: self.role}
         terms = ",".join(f"{name}={value}" for name, value in labels.items())
         path = f"namespaces/{self.namespace}/pods"
         answer = self._ask("GET", path, question, timeout=timeout, params={"labelSelector": terms})
-        with negotiate.parsing(self.kind, question, "its answer is not a list of pods"):
+        with http.parsing(self.kind, question, "its answer is not a list of pods"):
             pods = [Pod.read(pod) for pod in (answer or {})["items"]]
         # Check the label of each pod: a server that ignores the selector returns all pods.
         ours = [pod for pod in pods if labels.items() <= pod.labels.items() and not pod.has_ended]
         return tuple(sorted(ours, key=lambda one: not one.is_waiting))
 
-    def end(self, pod_id: str, timeout: tuple[float, float] = negotiate.QUESTION_S) -> None:
+    def end(self, pod_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
         """Ask the server to delete a pod; do nothing if the pod is missing or not ours."""
         question = f"the deletion of pod {pod_id}"
         answer = self._ask("GET", _path(pod_id), question, timeout=timeout)
@@ -204,12 +202,12 @@ class ApiServer:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = negotiate.QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
         """Return an object as JSON, or None if the API server reports the object as missing."""
         try:
-            with negotiate.new_session() as session:
+            with http.new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)
         except OSError as error:  # all errors of requests and of unreadable files are OSErrors
             raise errors.ClusterUnavailableError(
@@ -221,7 +219,7 @@ class ApiServer:
             return None
         if not answer.ok or not said:
             words = said.get("message") or beginning_of(answer.text, 200)
-            is_refused = answer.status_code in negotiate.REFUSALS
+            is_refused = answer.status_code in http.REFUSALS
             if answer.status_code == requests.codes.unauthorized:
                 self.login.refused()
             failure = errors.ClusterRefusedError if is_refused else errors.ClusterUnavailableError
@@ -234,7 +232,7 @@ class ApiServer:
         params = {"container": _CONTAINER, "limitBytes": str(size), **terms}
         path = f"{_path(pod_id)}/log"
         # The login's command has a longer time limit than this call.
-        return negotiate.read_log(
+        return http.read_log(
             lambda session, timeout: self._send(
                 session, "GET", path, timeout=timeout, params=params, stream=True
             ),
@@ -248,7 +246,7 @@ class ApiServer:
         verb: str,
         path: str,
         *,
-        timeout: tuple[float, float] = negotiate.QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on
     ) -> requests.Response:
         url = f"{self.address}/api/v1/{path}"
@@ -260,9 +258,7 @@ class ApiServer:
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
             auth=self.login.user if token is None else None,
             cert=self.login.certificate,
-            verify=negotiate.certificates()
-            if self.login.authority is True
-            else self.login.authority,
+            verify=http.certificates() if self.login.authority is True else self.login.authority,
             proxies=get_environ_proxies(url),
             timeout=timeout,
             allow_redirects=False,  # only the master's own address may receive the token
@@ -291,7 +287,7 @@ def _json(answer: requests.Response) -> Mapping[str, Any]:
 
 
 def _read(answer: Mapping[str, Any], asked: str) -> Pod:
-    with negotiate.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
+    with http.parsing(errors.ClusterKind.KUBERNETES, asked, "its answer is not a pod"):
         return Pod.read(answer)
 
 

@@ -34,13 +34,13 @@ from airflow_hiveacid.operators.submission import cluster_run, provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
 from airflow_hiveacid.operators.submission.driver_log import DriverLog, log_command, log_last_lines
-from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
 from airflow_hiveacid.operators.submission.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable, StateStore
 from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
+from airflow_hiveacid.operators.submission.user_settings import hide_given_secrets
 from airflow_hiveacid.operators.submission.yarn import log_command as yarn_log_command
 
 SUCCEEDED: Final = "SUCCEEDED"

@@ -32,7 +32,7 @@ from requests.utils import get_environ_proxies
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.metastore.auth import bounded
-from airflow_hiveacid.operators.submission import log_tail, negotiate
+from airflow_hiveacid.operators.submission import http, log_tail
 from airflow_hiveacid.operators.submission.cluster_run import Application
 
 _SUCCEEDED: Final = "SUCCEEDED"
@@ -114,7 +114,7 @@ class ResourceManager:
             return YarnApplication.read(answer.json()["app"])
 
     def find(
-        self, tag: str, timeout: tuple[float, float] = negotiate.QUESTION_S
+        self, tag: str, timeout: tuple[float, float] = http.QUESTION_S
     ) -> tuple[YarnApplication, ...]:
         """Return the unfinished applications with this tag.
 
@@ -132,7 +132,7 @@ class ResourceManager:
             tagged = [entry for entry in listed if tag in _tags(entry)]
             return tuple(app for app in map(YarnApplication.read, tagged) if app.state in _ALIVE)
 
-    def end(self, application_id: str, timeout: tuple[float, float] = negotiate.QUESTION_S) -> None:
+    def end(self, application_id: str, timeout: tuple[float, float] = http.QUESTION_S) -> None:
         """Ask YARN to kill an application; do nothing if it has ended or is unknown."""
         self._ask(
             "PUT",
@@ -196,11 +196,11 @@ class ResourceManager:
         path: str,
         asked: str,
         *,
-        timeout: tuple[float, float] = negotiate.QUESTION_S,
+        timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> requests.Response:
         troubles, is_refused = [], False
-        auth = self.auth or negotiate.Negotiate()
+        auth = self.auth or http.Negotiate()
         more["params"] = self._named(auth)
         for address in self.addresses:
             url = f"{address}/ws/v1/cluster/{path}"
@@ -217,7 +217,7 @@ class ResourceManager:
                 return answer
             said = beginning_of(answer.text, 200)
             troubles.append(f"{address}: HTTP {answer.status_code} {said!r}")
-            is_refused |= answer.status_code in negotiate.REFUSALS
+            is_refused |= answer.status_code in http.REFUSALS
         # An address may contain a password.
         reason = log_tail.LOGIN_IN_URL.sub("//***@", "; ".join(troubles))
         # If any resource manager refuses us, report the refusal. The active manager may be one that
@@ -232,10 +232,10 @@ class ResourceManager:
             "auth": auth,
             "params": {"size": str(-log_tail.LOG_BYTES), **self._named(auth)},
             # A redirect must not take the user's own login to a different server.
-            "allow_redirects": auth is None or isinstance(auth, negotiate.Negotiate),
+            "allow_redirects": auth is None or isinstance(auth, http.Negotiate),
             **_way(url),
         }
-        return negotiate.read_log(
+        return http.read_log(
             lambda session, timeout: session.get(url, stream=True, timeout=timeout, **request),
             timeout_s=timeout_s,
             name="hiveacid-yarn",
@@ -248,10 +248,10 @@ class ResourceManager:
         login is for the resource manager. We send it where `requests` would send it after a
         redirect: to the same host and port.
         """
-        auth = self.auth or negotiate.Negotiate()
-        if isinstance(auth, negotiate.Negotiate):
+        auth = self.auth or http.Negotiate()
+        if isinstance(auth, http.Negotiate):
             return auth
-        with negotiate.new_session() as session:
+        with http.new_session() as session:
             is_own = any(not session.should_strip_auth(address, url) for address in self.addresses)
         return auth if is_own else None
 
@@ -262,7 +262,7 @@ class ResourceManager:
         to kill an application, and may list no application
         (`yarn.webapp.filter-entity-list-by-user`).
         """
-        return {"user.name": self.user or _user()} if isinstance(auth, negotiate.Negotiate) else {}
+        return {"user.name": self.user or _user()} if isinstance(auth, http.Negotiate) else {}
 
 
 def log_command(application_id: str) -> str:
@@ -336,7 +336,7 @@ def _user() -> str | None:
 
 
 def _way(url: str) -> dict[str, Any]:
-    return {"proxies": get_environ_proxies(url), "verify": negotiate.certificates()}
+    return {"proxies": get_environ_proxies(url), "verify": http.certificates()}
 
 
 def _send(
@@ -347,7 +347,7 @@ def _send(
     **more: Any,  # noqa: ANN401 - passed on
 ) -> requests.Response:
     def request() -> requests.Response:
-        with negotiate.new_session() as session:
+        with http.new_session() as session:
             return session.request(verb, url, timeout=timeout, **_way(url), **more)
 
     # The time-outs of `requests` limit each read, but not the time for the whole answer.
@@ -370,4 +370,4 @@ def _tags(app: Mapping[str, Any]) -> list[str]:
 
 def _parsing(answer: requests.Response, asked: str) -> AbstractContextManager[None]:
     problem = f"its answer {beginning_of(answer.text, 200)!r} has an unknown form"
-    return negotiate.parsing(errors.ClusterKind.YARN, asked, problem)
+    return http.parsing(errors.ClusterKind.YARN, asked, problem)
