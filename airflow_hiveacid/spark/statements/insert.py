@@ -32,6 +32,7 @@ from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
 from airflow_hiveacid.reading.pieces import TASK_BYTES, arrow_schema
 from airflow_hiveacid.spark.engine import catalyst
+from airflow_hiveacid.spark.engine.catalyst import resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
@@ -86,9 +87,7 @@ class InsertProgram:
 
     def _resolved(self, source: DataFrame, names: Collection[str]) -> dict[str, catalyst.Resolved]:
         texts = [self.expressions[name] for name in names]
-        return dict(
-            zip(names, catalyst.resolved(self.table, source, texts, self.moment), strict=True)
-        )
+        return dict(zip(names, resolved(self.table, source, texts, self.moment), strict=True))
 
     def _stored(
         self, source: DataFrame, found: Mapping[str, catalyst.Resolved]
