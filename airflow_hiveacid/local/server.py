@@ -190,12 +190,12 @@ class LocalMetastore(RecordedServer):
         kind = "derby" if derby else "postgres"
         conf = write_conf(self.config, port=self.config.port)
         arguments = [distribution.release.schema_tool, "-dbType", kind, "-initSchema"]
-        process = spawn(self._java(distribution, conf, arguments, log))
+        tool = spawn(self._java(distribution, conf, arguments, log))
         try:
-            status = process.wait(timeout=_SCHEMA_TIMEOUT_S)
+            status = tool.wait(timeout=_SCHEMA_TIMEOUT_S)
         except BaseException:
-            process.kill()
-            process.wait()
+            tool.kill()
+            tool.wait()
             raise
         if status != 0:
             raise process.ServerStartError(
