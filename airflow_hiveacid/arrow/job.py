@@ -14,7 +14,6 @@ from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import kind_of
 from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.transactions import check_order, numbered
@@ -45,7 +44,7 @@ def prepared_job(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> Callable[[
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
             statement = simple.simple_statement(spec, _table(job, spec))
-            changes.append(planned(kind_of(spec), statement, job.client, limits))
+            changes.append(planned(spec, statement, job.client, limits))
     return partial(run_statements, job, changes, limits)
 
 

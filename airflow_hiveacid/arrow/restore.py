@@ -56,7 +56,7 @@ def restore(
     if table.constraints.checks or table.constraints.not_null:
         raise SparkNeededError(reason="the table has CHECK or NOT NULL constraints")
     change = ArrowStatement(
-        kind="restore",
+        spec=job.spec.job,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,

@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import CommitStateUnknownError
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import kind_of
 from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.specs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
@@ -210,7 +209,7 @@ class Table(TableChanges[JobResult]):
         with self._session.job(_NO_STATEMENT) as job:
             with without_spark(self._ref):
                 spec, work = describe(job)
-                change = planned(kind_of(spec), work, job.client)
+                change = planned(spec, work, job.client)
             try:
                 result = run_changes(self._session, job, spec, [change])
             except (CommitStateUnknownError, KeyboardInterrupt):

@@ -21,6 +21,7 @@ from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, Tabl
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
@@ -110,7 +111,8 @@ def work() -> Work:
 
 
 def planned(table: TableInfo, operation: DataOperation) -> PlannedStatement:
-    return PlannedStatement(kind="insert", table=table, operations=frozenset({operation}))
+    spec = InsertSpec(target=str(table.ref), source=SourceSpec())
+    return PlannedStatement(spec=spec, table=table, operations=frozenset({operation}))
 
 
 @pytest.fixture
