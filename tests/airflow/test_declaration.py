@@ -1,8 +1,4 @@
-"""An operator's signature declares its arguments; all else about them comes from there.
-
-A line of template_fields.txt is an operator or sensor with its template fields, each with its
-format on Airflow's page, if it has one. A change of a line is a change for users.
-"""
+"""An operator's signature declares its arguments; all else about them comes from there."""
 
 from __future__ import annotations
 
@@ -10,18 +6,17 @@ import dataclasses
 import inspect
 import re
 import typing
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
 
-from airflow_hiveacid import operators, sensors
+from airflow_hiveacid import operators
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import declaration, kinds
 from airflow_hiveacid.plan import arguments
+from tools import arguments_page
 
-_FILE: Final = Path(__file__).with_name("template_fields.txt")
 _CLASSES: Final[dict[str, Any]] = {
     name: getattr(operators, name)
     for name in operators.__all__
@@ -64,14 +59,8 @@ class Later(Example):
         self.take_arguments(locals())
 
 
-def test_template_fields_are_exactly_those_listed_in_the_file() -> None:
-    lines = []
-    of_sensors = {name: getattr(sensors, name) for name in sensors.__all__}
-    for name, cls in sorted((_CLASSES | of_sensors).items()):
-        formats = cls.template_fields_renderers
-        shown = [f"{one}={formats[one]}" if one in formats else one for one in cls.template_fields]
-        lines.append(f"{name}: {' '.join(sorted(shown))}")
-    assert lines == _FILE.read_text().splitlines()
+def test_the_page_of_arguments_is_up_to_date_with_the_docstrings() -> None:
+    assert arguments_page.PAGE.read_text() == arguments_page.page()
 
 
 @every_operator
