@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import SparkNeededError
 from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs import statements
-from airflow_hiveacid.jobs.job import JobResult, kind_of
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements import simple
@@ -65,7 +65,7 @@ def restore(
     if table.constraints.checks or table.constraints.not_null:
         raise SparkNeededError(reason="the table has CHECK or NOT NULL constraints")
     change = ArrowStatement(
-        kind="restore",
+        spec=job.spec.job,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
@@ -219,7 +219,7 @@ def prepared_job(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> Callable[[
     for number, spec in enumerate(specs, start=1):
         with numbered(number, len(specs)):
             statement = simple.simple_statement(spec, _table(job, spec))
-            changes.append(planned(kind_of(spec), statement, job.client, limits))
+            changes.append(planned(spec, statement, job.client, limits))
     return partial(run_statements, job, changes, limits)
 
 

@@ -25,7 +25,10 @@ from airflow_hiveacid.format.codec import Codec, MisfitError, MissingFieldError,
 from airflow_hiveacid.format.errors import ContractVersionError
 
 CONTRACT_VERSION: Final = 1
-"""The version of the contract, incremented whenever a field is added, removed or redefined."""
+"""The version of the contract, incremented when a field is removed or redefined.
+
+A new field needs no new version: an older reader refuses it by its name.
+"""
 
 _CODECS: Final = {needs_all: Codec(needs_all=needs_all) for needs_all in (False, True)}
 

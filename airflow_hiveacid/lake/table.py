@@ -14,7 +14,7 @@ from airflow_hiveacid.arrow.statements import planned
 from airflow_hiveacid.format.errors import CommitStateUnknownError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.job import JobResult, kind_of
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
@@ -209,7 +209,7 @@ class Table(TableChanges[JobResult]):
         with self._session.job(_NO_STATEMENT) as job:
             with without_spark(self._ref):
                 spec, work = describe(job)
-                change = planned(kind_of(spec), work, job.client)
+                change = planned(spec, work, job.client)
             try:
                 result = run_changes(self._session, job, spec, [change])
             except (CommitStateUnknownError, KeyboardInterrupt):

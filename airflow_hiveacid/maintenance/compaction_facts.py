@@ -348,10 +348,7 @@ def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
 
 def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     """Return the thresholds that apply to a table in this job."""
-    thresholds = GivenThresholds(
-        delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
-    )
-    return thresholds.policy_for(table)
+    return GivenThresholds.of(spec).policy_for(table)
 
 
 def why_switched_off(table: TableInfo, spec: CompactSpec) -> str | None:

@@ -21,10 +21,10 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo
@@ -64,6 +64,13 @@ class GivenThresholds:
             thresholds.check_also_when(name, 1 if isinstance(limit, maintenance.Off) else limit)
         maintenance.check_not_all_off(self.delta_count, self.delta_ratio, self.also_when)
 
+    @classmethod
+    def of(cls, spec: maintenance.CompactSpec) -> Self:
+        """Return the thresholds of a compaction."""
+        return cls(
+            delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
+        )
+
     @property
     def counts_rows(self) -> bool:
         """True if there is a threshold for deleted rows; counting them needs the files' footers."""
@@ -90,6 +97,19 @@ class GivenThresholds:
             "delta_ratio": _plain(self.delta_ratio),
             "also_when": {name: _plain(limit) for name, limit in self.also_when.items()},
         }
+
+    def texts(self) -> Iterator[str]:
+        """Yield the thresholds as words, for a statement that is only shown."""
+        if self.delta_count is None:
+            yield f"the table's own number of deltas (default {maintenance.DELTA_COUNT})"
+        elif not isinstance(self.delta_count, maintenance.Off):
+            yield f"{self.delta_count} deltas"
+        if self.delta_ratio is None:
+            yield f"the table's own delta ratio (default {maintenance.DELTA_RATIO})"
+        elif not isinstance(self.delta_ratio, maintenance.Off):
+            yield f"a delta ratio of {self.delta_ratio:g}"
+        for threshold, limit in self.also_limits.items():
+            yield thresholds.limit_text(threshold, limit)
 
     def policy_for(self, table: TableInfo) -> thresholds.CompactionPolicy:
         """Return the thresholds that apply to a table; Hive's own must be exceeded, not reached."""

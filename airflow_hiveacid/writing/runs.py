@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus, RowCounts, StatementResult, kind_of
 from airflow_hiveacid.jobs.statements import StreamBatchSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.transactions import Step, numbered
@@ -37,15 +37,14 @@ from airflow_hiveacid.writing.write import Write
 class PlannedStatement:
     """A statement that was checked against its tables: what it locks.
 
-    `kind` is the statement's name: `insert`, `merge` and so on. `operations` on the table determine
-    the lock. `partitions` returns the partitions that the statement can touch now, if they are
-    known; `fixed` contains those that the statement itself specifies, which need not exist.
-    `empties` selects the existing partitions that an overwrite replaces even without new rows; by
-    default, those that it can touch. `details` are for the result, once the statement's files are
-    staged.
+    `spec` is the request. `operations` on the table determine the lock. `partitions` returns the
+    partitions that the statement can touch now, if they are known; `fixed` contains those that the
+    statement itself specifies, which need not exist. `empties` selects the existing partitions that
+    an overwrite replaces even without new rows; by default, those that it can touch. `details` are
+    for the result, once the statement's files are staged.
     """
 
-    kind: str
+    spec: Job
     table: TableInfo
     operations: frozenset[DataOperation]
     partitions: Callable[[], Touched] = Touched
@@ -239,7 +238,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
         replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in view.partitions))
-        return self.stage(change.kind, plan, change.operations, files, replaced or ())
+        return self.stage(kind_of(change.spec), plan, change.operations, files, replaced or ())
 
     def copied(self, sizes: Mapping[Reissue, int]) -> Mapping[str, int]:
         """Copy many files (`CopyMany`), in this process."""

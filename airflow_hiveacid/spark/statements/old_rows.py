@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, functions as F
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.jobs.job import Job
 from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events, grouped
@@ -31,7 +32,7 @@ _EVENT_BYTES: Final = least_bytes(len(IDENTITY_COLUMNS) + 3)
 
 
 def overwriting(
-    kind: str,
+    spec: Job,
     table: TableInfo,
     stage: MakeFiles,
     touched: Callable[[], Touched],
@@ -39,7 +40,7 @@ def overwriting(
 ) -> CheckedStatement:
     """Return an overwrite by files of `stage`; a partition without new files keeps its old ones."""
     return CheckedStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,

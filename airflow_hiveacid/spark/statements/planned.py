@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs import statements as specs
-from airflow_hiveacid.jobs.job import JobResult, kind_of
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
@@ -93,7 +93,7 @@ def _insert(
     fixed = insert.fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is specs.InsertMode.OVERWRITE
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
         make_events=lambda _target, rows: insert.new_row_events(
@@ -115,7 +115,7 @@ def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> work.
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec, job.text_terms(spec.parameters))
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({operation}),
         make_events=lambda target, _rows: change_events(program, target),
@@ -148,7 +148,7 @@ def _merge(
         return None if names is None else nameable(names)
 
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
         make_events=lambda target, rows: merge.merge_events(
@@ -178,7 +178,7 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatemen
     # Several partitions may have the same value, because other clients spell it differently.
     is_one = len(partitions) == 1 and len(spec.partition) == len(table.partition_columns)
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
@@ -192,7 +192,7 @@ def _load(job: JobContext, spec: specs.LoadSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
     program = insert.plan_load(job.spark, table, spec, job.client)
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
         make_events=None,

@@ -89,7 +89,7 @@ class Rebalancing:
     def change(self) -> work.CheckedStatement:
         """Return the rebalance as a statement of a transaction."""
         return old_rows.overwriting(
-            "rebalance", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
+            self.spec, self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def touched(self) -> Touched:

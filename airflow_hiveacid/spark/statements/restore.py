@@ -35,7 +35,7 @@ def restore(job: JobContext) -> JobResult:
     restoring = Restoring[Target].of(job, _comparison)
     table = restoring.table
     change = old_rows.overwriting(
-        "restore", table, restoring.stage, restoring.touched, restoring.details
+        job.spec.job, table, restoring.stage, restoring.touched, restoring.details
     )
     return restoring.result(
         lambda: run_changes(job, [change]),

@@ -27,7 +27,6 @@ from airflow_hiveacid.jobs.job import (
     OnRerun,
     RowCounts,
     StreamSpec,
-    kind_of,
 )
 from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake import session, statements
@@ -78,7 +77,7 @@ def write(job: JobContext, rows: Any) -> JobResult:  # noqa: ANN401 - a frame
     target = job.with_constraints(job.insertable_table("default.t"))
     values = pa.table({"id": pa.array(rows.ids, pa.int64())})
     statement = statements.insertion(target, values, overwrites=False)
-    return run_statements(job, [planned(kind_of(statement.spec), statement.work, job.client)])
+    return run_statements(job, [planned(statement.spec, statement.work, job.client)])
 
 
 def context(

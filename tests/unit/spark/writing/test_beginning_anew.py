@@ -81,7 +81,7 @@ class Statement:
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
         rows: Any = OneRow()
         change = CheckedStatement(
-            kind="insert",
+            spec=spec.job,
             table=client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
             make_events=lambda _target, _source: Events(frame=lambda: rows),

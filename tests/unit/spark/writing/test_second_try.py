@@ -100,7 +100,7 @@ class Statement:
 
         job = self.job
         change = CheckedStatement(
-            kind="insert",
+            spec=job.spec.job,
             table=job.client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
             make_events=make,

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobSpec
-from airflow_hiveacid.jobs.statements import TransactionSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events
@@ -51,7 +51,7 @@ def statement(
         return Events(frame=lambda: rows)
 
     return CheckedStatement(
-        kind="insert",
+        spec=InsertSpec(target=str(table.ref), source=SourceSpec()),
         table=table,
         operations=frozenset({operation}),
         **{"make_events": events, **options},
