@@ -174,6 +174,20 @@ def test_a_merge_by_two_keys_matches_both(lake: Lake) -> None:
     assert lake.rows == sorted([*expected, (2, "b", six), (1, None, seven)], key=str)
 
 
+def test_a_merge_inserts_a_row_without_a_key_although_all_keys_match(lake: Lake) -> None:
+    lake.insert((1, "a", None), (2, "b", None))
+    lake.merge((None, "n", None), (1, "A", None), (2, "B", None), clauses=[UPDATE_ALL, INSERT_ALL])
+    assert lake.rows == [(1, "A", None), (2, "B", None), (None, "n", None)]
+
+
+def test_a_merge_tells_keys_with_exchanged_values_apart(lake: Lake) -> None:
+    lake.insert((1, "b", None), (2, "a", None))
+    source = ((1, "a", 1), (1, "b", 2), (2, "a", 3), (2, "b", 4))
+    result = lake.merge(*source, keys=("id", "name"), clauses=[UPDATE_ALL, INSERT_ALL])
+    assert lake.rows == [(id_, name, price(f"{n}.00")) for id_, name, n in source]
+    assert (result.rows.inserted, result.rows.updated) == (2, 2)
+
+
 @pytest.mark.parametrize("clause", [UPDATE_ALL, DELETE_ALL])
 def test_two_source_rows_for_one_row_are_refused(lake: Lake, clause: MergeClause) -> None:
     lake.insert((*ONE[:2], "1.5"), TWO)
@@ -215,6 +229,14 @@ def test_statements_reach_only_the_partitions_that_they_can_touch(parted: Lake) 
     assert parted.rows == expected
     with pytest.raises(ColumnUpdateError):
         parted.run(UpdateSpec(target="default.s", set={"part": "1"}))
+
+
+def test_a_delete_reaches_whole_partitions_and_rows_of_others(parted: Lake) -> None:
+    one, two = "2026-01-01", "2026-01-02"
+    parted.insert((1, "a", None, one, 1), (2, "b", None, two, 1), (3, "c", None, two, 1))
+    result = parted.delete(f"day = DATE '{one}' OR id = 3")
+    assert result.partitions == (f"day={one}/part=1", f"day={two}/part=1")
+    assert [row[0] for row in parted.rows] == [2]
 
 
 def test_a_static_partition_gets_all_rows_and_null_its_own(parted: Lake) -> None:

@@ -268,6 +268,13 @@ def test_a_delete_of_a_missing_row_dangles_if_a_live_delta_covers_its_write_id(
         buckets(tmp_path)
 
 
+def test_a_delete_of_a_missing_row_dangles_without_a_list_of_write_ids_too(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00001", [tombstone(1, 0, 2, B1)])
+    with pytest.raises(DanglingDeleteError, match="bucket 1"):
+        bucket_files(state(tmp_path))
+
+
 # ---- files without ACID columns ------------------------------------------------------------------
 
 
