@@ -347,6 +347,31 @@ def test_a_compacted_delta_added_after_a_killed_conversion_hides_no_rows(
     assert world.rows == [*OLD, "r5", "r6"]
 
 
+@pytest.mark.parametrize("name", ["delta_0000001_0000001", "delta_0000001_0000002"])
+def test_a_compacted_delta_that_begins_or_ends_with_the_moved_one_hides_no_rows(
+    world: World, name: str
+) -> None:
+    """One transaction may write several deltas, so a compacted one may have the same range."""
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.put(f"{name}/000000_0", "new")
+    files = sorted(world.root.rglob("*"))
+    with pytest.raises(errors.ConversionRefusedError, match=f"{name} was written after an"):
+        world.convert(FLAT, SECOND)
+    assert sorted(world.root.rglob("*")) == files
+
+
+def test_a_base_hides_no_rows_in_a_location_with_a_slash_at_its_end(world: World) -> None:
+    tables = world.client.server.tables
+    tables[REF] = replace(tables[REF], location=f"file:{world.root}/")
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.put("base_0000003/000000_0", "new")
+    with pytest.raises(errors.ConversionRefusedError, match="base_0000003 was written after"):
+        world.convert(FLAT, SECOND)
+    assert len(list(world.root.glob("0*"))) == 3
+
+
 def test_a_delta_of_another_statement_does_not_prevent_the_undo(world: World) -> None:
     world.convert(ONLY)
     world.insert("new")
@@ -406,6 +431,7 @@ def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted
     note = ConversionNote.read(f"file:{parted.root}")
     assert note is not None
     assert note.not_back() == [f"file:{parted.root}/p=1/000000_0"]
+    assert {each.location for each in (*note.moves, *note.emptied)} == {f"file:{parted.root}/p=1"}
     assert parted.rows == ["r2", "r9"]
 
 
@@ -458,6 +484,21 @@ def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
     lake = Warehouse(world.client.server, world.client.server.clock, world.root).connect()
     with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to {to.value}`"):
         lake.table(str(REF)).scan(["id"]).to_arrow()
+
+
+@pytest.mark.parametrize(("to", "step"), [(ONLY, "noted"), (FLAT, "noted"), (ONLY, "done")])
+def test_a_table_whose_files_are_in_place_is_listed_beside_a_note(
+    world: World, to: ConversionTarget, step: str
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    world.kill(to, step)
+    (world.root / "_SUCCESS").touch()
+    table = world.client.get_table(REF)
+    (listing,) = conversion_note.list_in_place(table, world.client.list_partitions(table))
+    assert sum(file.name.startswith("0") for file in listing.files) == 3
+    assert (conversion_note.unfinished_conversion(table) is None) is (step == "done")
+    assert conversion_note.unfinished_conversion(replace(table, table_id="another")) is None
 
 
 @pytest.mark.parametrize("moves", [1, 3])
@@ -648,6 +689,20 @@ def test_a_conversion_is_refused_if_values_would_differ_after_it(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Lines, "digest", other)
         with pytest.raises(errors.ConversionRefusedError, match="values would differ"):
+            world.convert(to)
+    assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
+
+
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_conversion_whose_parameters_the_metastore_ignores_is_undone(
+    world: World, to: ConversionTarget
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeClient, "set_table_parameters", lambda *_: None)
+        with pytest.raises(errors.ConversionRefusedError, match="did not change its kind"):
             world.convert(to)
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
 
@@ -889,6 +944,18 @@ def test_an_undo_stops_when_the_lock_is_lost(world: World, beats: int) -> None:
     assert world.has_note
     way_back(world, 9).recover()
     assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+
+
+def test_an_undo_of_some_partitions_that_lost_its_lock_leaves_the_note(parted: World) -> None:
+    """A newer conversion may already have written another one."""
+    parted.convert(ONLY)
+    parted.kill(FLAT, "moved")
+    parted.put("p=1/base_0000003/000000_0", "r9")
+    note = ConversionNote.read(f"file:{parted.root}")
+    with pytest.raises(errors.TransactionAbortedError):
+        way_back(parted, 3).recover()
+    assert (parted.root / "p=2/delta_0000001_0000001_0000/000000_0").exists()
+    assert ConversionNote.read(f"file:{parted.root}") == note
 
 
 def test_a_recovery_that_lost_its_lock_removes_no_note(world: World) -> None:

@@ -104,6 +104,23 @@ def test_a_move_never_replaces_an_existing_file(root: Path) -> None:
         note.move_all(unguarded)
 
 
+def test_a_file_that_was_lost_before_its_move_back_out_of_a_flat_table_is_an_error(
+    root: Path,
+) -> None:
+    note = replace(note_of(root), write_id=None)
+    note.move_all(unguarded)
+    (root / "000001_0").unlink()
+    with pytest.raises(StorageError, match="it does not exist"):
+        note.move_back(unguarded)
+
+
+def test_a_part_of_a_note_has_only_the_moves_of_its_locations(root: Path) -> None:
+    note = note_of(root)
+    assert note.part(lambda location: location == str(root)) == note
+    rest = note.part(lambda location: location != str(root))
+    assert (rest.moves, rest.emptied) == ((), ())
+
+
 def test_a_file_whose_old_name_was_taken_meanwhile_gets_the_next_free_name(root: Path) -> None:
     """Hive reads these names; a longer or hidden one could hide the rows of a file."""
     olds = ("000000_0", "000001_0_copy_1", "part-0.snappy.orc")
