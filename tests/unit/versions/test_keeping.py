@@ -110,6 +110,14 @@ def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
         assert bench.notes.is_kept()
 
 
+def test_a_guarantee_holds_beside_the_compactions_that_ended_before_it(bench: Bench) -> None:
+    bench.we_write()
+    for _ in range(3):
+        bench.somebody_compacts()
+    keep(bench.client, bench.table)
+    assert promises_of(bench.client, bench.table).keeping is not None
+
+
 def test_our_own_compaction_does_not_end_the_guarantee(bench: Bench) -> None:
     bench.we_write()
     keep(bench.client, bench.table)
@@ -218,6 +226,16 @@ def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
     with pytest.raises(errors.KeepingRefusedError):
         keep_readable(bench.client, bench.ref, "7 days")
     # nothing but these stops the next compaction, which would again refuse the guarantee
+    assert bench.table.parameters["no_auto_compaction"] == "True"
+
+
+def test_a_tag_needs_the_parameters_until_its_guarantee_begins_again(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.somebody_compacts()
+    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.clean()
+    assert not bench.notes.is_kept()
     assert bench.table.parameters["no_auto_compaction"] == "True"
 
 

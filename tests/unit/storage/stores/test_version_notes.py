@@ -216,6 +216,20 @@ def test_a_commit_note_is_kept_while_one_of_its_partitions_needs_it(
     assert notes.commits()[0].write_id == 51
 
 
+def test_commit_notes_of_the_oldest_versions_and_without_a_time_are_kept(
+    notes: VersionNotes,
+) -> None:
+    other, older = PartitionName.parse("p=2"), PartitionName.parse("p=3")
+    for number in range(1, 51):
+        partition = {1: other, 2: older}.get(number, P)
+        note = replace(commit(number, by_s=1.0), partitions=(str(partition),))
+        notes.note_commit(replace(note, committed=TimeBounds()) if number == 3 else note)
+    notes.note_resets([reset(1, "delta_1_1", partition=other), reset(40, "x", partition=other)])
+    notes.note_resets([reset(30, "delta_2_2", partition=older)])
+    notes.tidy_commits({str(P): WriteId(40)}, 5.0)
+    assert [n.write_id for n in notes.commits()] == [1, 3, *range(40, 51)]
+
+
 def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +237,23 @@ def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
         notes.note_commit(commit(number))
     at_reads(monkeypatch, {30}, lambda: notes.tidy_commits({str(P): WriteId(1)}, 0.0))
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
+
+
+def test_a_process_that_dies_while_it_bundles_commit_notes_loses_none(
+    notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 61):
+        notes.note_commit(commit(number))
+
+    def dying(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for method in ("_note", "_delete"):
+        with monkeypatch.context() as patch:
+            patch.setattr(VersionNotes, method, dying)
+            with pytest.raises(KeyboardInterrupt):
+                notes.bundle_commits(notes._list())
+        assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
 
 def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
