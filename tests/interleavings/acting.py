@@ -105,7 +105,7 @@ class Acting(LookingBack):
             context,
             [
                 Statement(
-                    kind=job.change.kind,
+                    spec=spec.job,
                     table=table,
                     operations=frozenset(OPERATIONS[job.change.kind]),
                     make_events=stand_ins.make_events(job.change),

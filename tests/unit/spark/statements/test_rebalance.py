@@ -14,7 +14,7 @@ from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
 from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, kind_of
 from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
@@ -49,7 +49,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     kinds: list[str] = []
 
     def run(_: JobContext, changes: Any) -> JobResult:  # noqa: ANN401
-        kinds.extend(change.kind for change in changes)
+        kinds.extend(kind_of(change.spec) for change in changes)
         return JobResult(kind="rebalance", job_key=KEY, status=JobStatus.ALREADY_DONE, table="t")
 
     monkeypatch.setattr(module.work, "run_changes", run)
