@@ -156,6 +156,11 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
         ("asin", "asin(d)", None, 1.0, None),
         ("count", "count(asin(f))", 1, 2, "nan-in-functions"),
         ("count", "count(asin(f))", 2, 1, None),
+        ("corr", "corr(asin(d), f)", 1.0, math.nan, "nan-in-functions"),
+        ("corr", "corr(d, f)", 1.0, math.nan, None),
+        ("avg", "avg(round(dx, 0))", Decimal("1.3333"), Decimal(1), "average-of-a-wide-decimal"),
+        ("avg", "avg(round(dx, 0))", Decimal("1.3333"), Decimal(3), None),
+        ("avg", "avg(de)", Decimal("1.3333"), Decimal(1), None),
         ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
         ("NOT", "(NOT bo)", True, False, None),
         ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.50x", "decimal-as-text"),
@@ -206,6 +211,36 @@ def test_a_long_constant_is_null_for_hives_null_safe_comparison() -> None:
     )
     assert known.names_of(seen) == ["hive-long-constants"]
     assert known.names_of(replace(seen, arguments=((Decimal(9),), (None,)))) == []
+
+
+def test_a_long_constant_is_null_for_hives_printf() -> None:
+    seen = Seen(
+        name="printf",
+        text=f"printf('%.2f', cast({'9' * 38} AS double))",
+        row=1,
+        ours="100000000000000000000000000000000000000.00",
+        theirs="nu",
+        our_kind="string",
+        arguments=(("%.2f",), (1e38,)),
+    )
+    assert known.names_of(seen) == ["hive-long-constants"]
+    assert known.names_of(replace(seen, theirs="n")) == []
+    assert known.names_of(replace(seen, arguments=(("%.2f",), (1.0,)))) == []
+
+
+def test_a_calculated_decimal_is_zero_for_hives_pmod() -> None:
+    seen = Seen(
+        name="pmod",
+        text="pmod(de, ((2.5BD * 1.10) + cast(x AS decimal(10,2))))",
+        row=1,
+        ours=Decimal("1.1"),
+        theirs=Decimal(0),
+        our_kind="decimal(12,3)",
+        arguments=((Decimal("1.1"),), (Decimal("5.75"),)),
+        kinds=("decimal(38,0)", "decimal(13,3)"),
+    )
+    assert known.names_of(seen) == ["hive-calculated-decimals"]
+    assert known.names_of(replace(seen, theirs=Decimal(1))) == []
 
 
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
