@@ -45,6 +45,7 @@ SETTINGS: tuple[Mapping[str, str], ...] = (
         "spark.sql.ansi.doubleQuotedIdentifiers": "true",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+        "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
         "spark.sql.execution.arrow.useLargeVarTypes": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     },

@@ -38,6 +38,9 @@ _SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A common type of two decimals keeps all digits after the point, and a number that does not fit
+    # is an error. Spark 4 would round: decimal(20,15) 1.1 would equal decimal(38,0) 1.
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
     # A number in ORDER BY or GROUP BY is a column's position, as in Hive.
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.groupByOrdinal": "true",
