@@ -293,6 +293,14 @@ def _is_last_digit(one: Value, other: Value) -> bool:
     return abs(one - other) * 10**30 < max(abs(one), abs(other))
 
 
+@entry("common-type-of-decimals")
+def _common_type(seen: Seen) -> bool:
+    types = {kind for kind in seen.kinds if kind.startswith("decimal(")}
+    has_common = len(types) > 1 and seen.name not in _ARITHMETIC
+    is_other = seen.our_kind != seen.their_kind
+    return has_common and is_other and _is_rounded(seen.ours, seen.theirs)
+
+
 @entry("average-of-a-wide-decimal")
 def _average(seen: Seen) -> bool:
     found = re.match(r"decimal\((\d+)", seen.our_kind)

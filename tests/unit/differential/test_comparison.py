@@ -243,6 +243,24 @@ def test_a_calculated_decimal_is_zero_for_hives_pmod() -> None:
     assert known.names_of(replace(seen, theirs=Decimal(1))) == []
 
 
+def test_hive_rounds_to_the_common_type_of_decimals() -> None:
+    seen = Seen(
+        name="coalesce",
+        text="coalesce(dx, 99999999999999999999999999999999999999)",
+        row=1,
+        ours=Decimal("1.1000000000"),
+        theirs=Decimal(1),
+        our_kind="decimal(38,10)",
+        their_kind="decimal(38,0)",
+        arguments=((Decimal("1.1"),), (Decimal(9),)),
+        kinds=("decimal(38,10)", "decimal(38,0)"),
+    )
+    assert known.names_of(seen) == ["common-type-of-decimals"]
+    assert known.names_of(replace(seen, theirs=Decimal(3))) == []
+    assert known.names_of(replace(seen, kinds=("decimal(38,10)", "decimal(38,10)"))) == []
+    assert known.names_of(replace(seen, their_kind="decimal(38,10)")) == []
+
+
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
     assert difference([[1, 0.1], [2, None]], [[2, None], [1, 0.1 + 1e-17]]) == ""
     large = [[2**53], [2**53 + 1]]  # one double
