@@ -20,7 +20,7 @@ from airflow_hiveacid.storage.plain.avro_rows import IS_PROLEPTIC, OF_OLD_ZONES,
 from airflow_hiveacid.storage.plain.avro_schema import check_avro, fastavro, schema_of
 from airflow_hiveacid.storage.plain.stream_writer import StreamWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.calendars import OLD_TIMES_REMEDY, SWITCHOVER_DAY
 from airflow_hiveacid.storage.values.column_types import TypeNode
 from airflow_hiveacid.storage.values.limits import fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_leaf_types
@@ -91,6 +91,7 @@ class AvroWriter(StreamWriter):
                     column_type=str(node.type),
                     value_type="a day or time before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Avro",
+                    remedy=OLD_TIMES_REMEDY,
                 )
 
 

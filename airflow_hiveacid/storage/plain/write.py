@@ -42,7 +42,7 @@ from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWrite
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.plain.text_write import TextWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_SECOND
+from airflow_hiveacid.storage.values.calendars import OLD_TIMES_REMEDY, SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_time_unit
@@ -246,6 +246,7 @@ def _fit_parquet(rows: pa.StructArray, nodes: Sequence[TypeNode], table: object)
                     column_type=str(node.type),
                     value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Parquet",
+                    remedy=OLD_TIMES_REMEDY,
                 )
     return fitted
 
