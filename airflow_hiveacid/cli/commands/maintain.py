@@ -29,7 +29,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
-from airflow_hiveacid.format.words import first_few, several
+from airflow_hiveacid.format.words import counted, first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.results import JobResult, JobStatus
 from airflow_hiveacid.jobs.specs.job import Job, JobSpec, kind_of
@@ -90,7 +90,7 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
             "due": len(due),
             "directories": sum(len(outcome.inputs) for outcome in due),
             "bytes_in": sum(outcome.bytes_in for outcome in due),
-            "why": first_few(list(dict.fromkeys(outcome.why for outcome in first)), most=1),
+            "why": first_few([*counted(outcome.why for outcome in first)], most=1),
         }
         records.append(record)
     records.sort(key=lambda record: -record["bytes_in"])
