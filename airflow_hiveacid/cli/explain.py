@@ -17,7 +17,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore, output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.format.words import first_few, several, without_ages
+from airflow_hiveacid.format.words import counted, first_few, several, without_ages
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
@@ -272,7 +272,7 @@ def _of_cleaning(table: TableInfo, outcomes: Sequence[CleaningOutcome]) -> Itera
 
 def _kept(outcomes: Sequence[CleaningOutcome]) -> Iterator[Finding]:
     waited_for = {r for outcome in outcomes for r in outcome.waited_for}
-    paths = Counter(path.why for outcome in outcomes for path in outcome.kept)
+    paths = counted(path.why for outcome in outcomes for path in outcome.kept)
     for why, number in paths.items():
         by_reader = [r for r in waited_for if why.startswith(str(r))]
         yield Finding(

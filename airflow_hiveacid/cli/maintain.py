@@ -26,7 +26,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.format.words import first_few, several
+from airflow_hiveacid.format.words import counted, first_few, several
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, JobStatus, kind_of
 from airflow_hiveacid.jobs.maintenance import (
@@ -86,7 +86,7 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
             "due": len(due),
             "directories": sum(len(outcome.inputs) for outcome in due),
             "bytes_in": sum(outcome.bytes_in for outcome in due),
-            "why": first_few(list(dict.fromkeys(outcome.why for outcome in first)), most=1),
+            "why": first_few([*counted(outcome.why for outcome in first)], most=1),
         }
         records.append(record)
     records.sort(key=lambda record: -record["bytes_in"])

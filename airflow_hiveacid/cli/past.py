@@ -102,6 +102,8 @@ def _summary(found: TableHistory) -> Iterator[str]:
             "no version can be read by its number, because a partition was dropped; the newest is"
             f" {found.newest}"
         )
+    if found.open_write_id is not None:
+        yield f"later versions are readable once the open write ID {found.open_write_id} has ended"
     if found.is_kept:
         yield "earlier versions are kept"
     pending = [entry for entry in found.compactions if entry.is_pending]

@@ -55,8 +55,8 @@ class TimeBounds:
 class CommitNote:
     """The effect of one committed write by this provider on one table.
 
-    `table_id` tells the table from an earlier one of the same name and location. `kind` is the
-    job's. `directories` are relative to the table's location, so that a rename does not change
+    `table_id` tells the table from an earlier one of the same name and location. `kind` names the
+    statements. `directories` are relative to the table's location, so that a rename does not change
     them; others are URIs. `committed` contains the commit; `opened_s` is before the allocation of
     the write ID. `seen` is the table's write ID list in the writer's snapshot, in Hive's string
     form, taken between `seen_after_s` and `seen_by_s`; it is empty if the metastore did not return

@@ -36,6 +36,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     waiting_requests,
 )
 from airflow_hiveacid.plan.compaction import (
+    NO_DELTA,
     Appearance,
     CompactionPlan,
     NoCompaction,
@@ -170,20 +171,23 @@ class CompactionFacts:
 
     def _plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
         with suppress(errors.NotEnoughHistoryError):  # `known` is too old
-            return self._planned(client, self.state(client, self.known))
-        snapshot = snapshot_now(client, [self.table.ref])
-        return self._planned(client, self.state(client, snapshot))
+            return self._planned(client, self.known)
+        return self._planned(client, snapshot_now(client, [self.table.ref]))
 
-    def _planned(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
+    def _planned(self, client: MetastorePort, snapshot: Snapshot) -> CompactionPlan | NoCompaction:
         """Return the plan; report a request if the plan can include none of its writes.
 
         A compactor sees only writes below the lowest open write ID, and ignores directories above
         the end of the list of write IDs, which may end too early on a 4.0.1 metastore.
         """
+        state = self.state(client, snapshot)
         plan = self._wanted(client, state)
-        is_requested = self.spec.choice is not CompactionChoice.AUTO
-        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
+        if isinstance(plan, CompactionPlan) or not state.invisible:
             return plan
+        if self.spec.choice is CompactionChoice.AUTO:
+            high = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref)).high_watermark
+            is_later = any(directory.high > high for directory in state.invisible)
+            return _below(plan, f"write ID {high + 1}") if is_later else plan
         snapshot = snapshot_now(client, [self.table.ref])
         plan = self._wanted(client, self.state(client, snapshot))
         if isinstance(plan, CompactionPlan):
@@ -191,9 +195,9 @@ class CompactionFacts:
         write_ids = snapshot.write_ids(self.table.ref)
         listing = list_table(self.partition.location)
         reader_state = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._wanted(client, reader_state), NoCompaction):
-            return plan
         lowest = write_ids.min_open_write_id
+        if isinstance(self._wanted(client, reader_state), NoCompaction):
+            return plan if lowest is None else _below(plan, f"write ID {lowest}, which is open")
         if lowest is not None:
             why = f"write ID {lowest} is open, and a compaction includes only writes below it"
         else:
@@ -290,6 +294,11 @@ class CompactionFacts:
                 why=outcome.why,
             )
         return outcome
+
+
+def _below(plan: NoCompaction, first: str) -> NoCompaction:
+    """Return the decision; if there is no delta, its reason names the first write left out."""
+    return dataclasses.replace(plan, why=plan.why.replace(NO_DELTA, f"{NO_DELTA} below {first}"))
 
 
 def read_facts(

@@ -391,7 +391,7 @@ def waits_for(
         return f"{earlier_readers[0]}{count_text}"
     age = now_s - seen.at_s
     if age < retention_s:
-        return f"kept for {age_text(retention_s)}, of which {age_text(retention_s - age)} remain"
+        return f"the retention of {age_text(retention_s)} ends in {age_text(retention_s - age)}"
     return None
 
 

@@ -148,6 +148,7 @@ class NoCompaction:
     is_hindered: bool = False
 
 
+NO_DELTA: Final = "there is no delta"
 ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
 """Table parameter: if true, the owner declares that neither Trino nor Hive 3.1 reads the table."""
 
@@ -181,7 +182,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
         only = "; cleaning removes the directories of aborted writes" if state.aborted else ""
-        return NoCompaction(why=f"there is no delta{only}")
+        return NoCompaction(why=f"{NO_DELTA}{only}")
     is_major, why = _kind(choice, policy, lambda: health or TableHealth.of(state, kind=kind))
     if is_major is None:
         return NoCompaction(why=why)

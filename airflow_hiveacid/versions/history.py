@@ -71,7 +71,8 @@ class TableHistory:
     """The known versions of a table, and its recent compactions.
 
     `oldest` is the oldest version that is readable in all partitions; 0 if none is. `compactions`
-    come from the compaction queue, so old ones are missing.
+    come from the compaction queue, so old ones are missing. `open_write_id` is the lowest open one:
+    no later version is readable by its number before that write ends.
     """
 
     table: str
@@ -81,6 +82,7 @@ class TableHistory:
     versions: tuple[VersionEntry, ...]
     tags: tuple[Tag, ...] = ()
     compactions: tuple[CompactionEntry, ...] = ()
+    open_write_id: int | None = None
 
 
 @dataclass(slots=True)
@@ -136,6 +138,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         versions=tuple(versions),
         tags=tags,
         compactions=client.show_compactions(table.ref),
+        open_write_id=write_ids.min_open_write_id,
     )
 
 

@@ -112,7 +112,7 @@ class WrittenStatements:
     ) -> StatementResult:
         """Add a statement's files; `replaced` are partitions to replace even without new rows."""
         directories = _assembled(plan, files, replaced)
-        self._write.stage(plan.table.ref, directories, operations)
+        self._write.stage(plan.table.ref, directories, operations, kinds=(kind,))
         staged = [file for directory in directories for file in directory.files]
         partitions = {str(d.partition) for d in directories if d.partition.columns}
         result = StatementResult(
@@ -139,7 +139,7 @@ class WrittenStatements:
         results: tuple[StatementResult, ...],
     ) -> None:
         """Use the result and the files that the job's only statement staged before a restart."""
-        self._write.stage(ref, directories, operations)
+        self._write.stage(ref, directories, operations, kinds=[result.kind for result in results])
         size = sum(file.size_bytes for directory in directories for file in directory.files)
         self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
 

@@ -55,6 +55,7 @@ from airflow_hiveacid.writing.publish import (
 )
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
+_ADDING: Final = frozenset({"insert", "load"})
 _BATCH_KEPT_S: Final = 3650 * 86400.0
 """A stream may pause for long, and its newest entry says where it continues, so the ledger keeps it
 for ten years. Each batch removes the entries of earlier batches."""
@@ -76,6 +77,7 @@ class TableWrite:
         self._publication = Publication()
         self._directories: tuple[StagedDirectory, ...] = ()
         self._operations: dict[PartitionName, set[DataOperation]] = {}
+        self._kinds: set[str] = set()
         self._homes = {access.table.location}
         self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
@@ -272,12 +274,16 @@ class TableWrite:
         self,
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
+        *,
+        kinds: Collection[str] = (),
     ) -> None:
         """Add the directories of a statement; all their files must have been written.
 
         A base replaces the directories that earlier statements have staged in its partition, which
         readers would ignore. `directories` is empty if the statement changes nothing. By default,
-        `operations` are all operations of this write on the table.
+        `operations` are all operations of this write on the table. `kinds` names the statement in
+        the history, as its result does; by default, and if it overwrites by other rows, the
+        operations do.
         """
         bases = [d for d in directories if isinstance(parse_directory_name(d.directory), BaseName)]
         replaced = {d.partition for d in bases}
@@ -286,6 +292,10 @@ class TableWrite:
         performed = self._access.operations if operations is None else operations
         for directory in directories:
             self._operations.setdefault(directory.partition, set()).update(performed)
+        if directories:
+            says_less = DataOperation.OVERWRITE in performed and _ADDING.issuperset(kinds)
+            named = [operation.name.lower() for operation in performed]
+            self._kinds.update(named if says_less or not kinds else kinds)
 
     def register(self) -> None:
         """Register the changed partitions with the metastore, before they contain new files.
@@ -387,14 +397,13 @@ class TableWrite:
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]
         rows = row_counts(self._directories)
-        operations = {operation for each in self._operations.values() for operation in each}
         note = CommitNote(
             table_id=entry.table_id,
             write_id=entry.write_id,
             txn_id=entry.txn_id,
             job_key=entry.job_key,
             attempt=str(entry.attempt),
-            kind="+".join(sorted(operation.name.lower() for operation in operations)),
+            kind="+".join(sorted(self._kinds)),
             inserted=rows.inserted,
             updated=rows.updated,
             deleted=rows.deleted,

@@ -159,9 +159,11 @@ class Write:
         ref: TableRef,
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
+        *,
+        kinds: Collection[str] = (),
     ) -> None:
         """Add the directories of one statement (`TableWrite.stage`)."""
-        self._tables[ref].stage(directories, operations)
+        self._tables[ref].stage(directories, operations, kinds=kinds)
         self._enter(WriteState.STAGED)
 
     def register(self) -> None:

@@ -122,7 +122,7 @@ def test_the_proof_names_the_tag_and_the_retention_that_keep_the_file(lab4: Lab)
     lab.compact("kept", CompactionChoice.MAJOR)
     lab.clean("kept")
     kept: Any = lab.run(ProveErasureSpec(target=f"{lab.db}.kept", **BY_NAME)).details["erasure"]
-    assert "kept for 7 d" in whys(kept)
+    assert "the retention of 7 d" in whys(kept)
 
 
 @pytest.mark.promise("K10")

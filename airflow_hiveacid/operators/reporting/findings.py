@@ -26,6 +26,7 @@ from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.entry_status import statuses
 from airflow_hiveacid.metastore.locks import LockInfo, names_around
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
+from airflow_hiveacid.metastore.transactions.fencing import writer_of
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, exceeded
@@ -184,7 +185,9 @@ def compaction_findings(
             for root in waiting
         )
         lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
-        readers = possible_readers(client, facts.table.ref, facts.snapshot.txns)
+        readers = possible_readers(client, table.ref, facts.snapshot.txns)
+        writer = None if lowest is None else writer_of(client, table.ref, lowest)
+        readers = tuple(reader for reader in readers if writer in (None, reader.txn_id))
         writers = _writers(readers, names_owners=names_owners)
         yield Finding(
             about="compaction",
@@ -193,7 +196,7 @@ def compaction_findings(
                 f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
                 f" later deltas of {_names(waiting)} have to wait{writers}"
             ),
-            remedy=_remedy_of(readers, table),
+            remedy=_remedy_of(writer, table),
             cause=f"later deltas have to wait for writers{writers}" if writers else "",
         )
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
@@ -319,10 +322,12 @@ def _writers(readers: Sequence[Reader], *, names_owners: bool) -> str:
     return f"; open transactions: {'; '.join(owners)}" if readers else ""
 
 
-def _remedy_of(readers: Sequence[Reader], table: TableInfo) -> str:
-    if len(readers) == 1:
-        return f"wait for the writer to end, or end it with `abort {readers[0].txn_id}`"
-    return f"wait for the writer to end, or find it with `locks {table.ref}`, then `abort ID`"
+def _remedy_of(writer: TxnId | None, table: TableInfo) -> str:
+    if writer is not None:
+        return f"wait for the writer to end, or end it with `abort {writer}`"
+    # It may have no lock, or none yet.
+    where = f"`transactions` and `locks {table.ref}`"
+    return f"wait for the writer to end, or find it with {where}, then `abort ID`"
 
 
 def _owner(reader: Reader, *, names_owners: bool) -> str:

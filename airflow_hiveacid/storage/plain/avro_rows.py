@@ -51,6 +51,7 @@ from airflow_hiveacid.storage.values.limits import fit_texts, unpadded
 from airflow_hiveacid.storage.values.nested import batch_of, leaves, with_leaf_types, with_parts
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (
+    OLD_TIMES_REMEDY,
     SWITCHOVER_DAY,
     Instants,
     TimestampForm,
@@ -459,6 +460,7 @@ class AvroWriter(StreamWriter):
                     column_type=str(node.type),
                     value_type="a day or time before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Avro",
+                    remedy=OLD_TIMES_REMEDY,
                 )
 
 

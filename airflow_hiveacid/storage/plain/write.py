@@ -46,6 +46,7 @@ from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_ty
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_time_unit
 from airflow_hiveacid.storage.values.timestamps import (
+    OLD_TIMES_REMEDY,
     SWITCHOVER_SECOND,
     TimestampForm,
     seconds_and_nanos,
@@ -249,6 +250,7 @@ def _fit_parquet(rows: pa.StructArray, nodes: Sequence[TypeNode], table: object)
                     column_type=str(node.type),
                     value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Parquet",
+                    remedy=OLD_TIMES_REMEDY,
                 )
     return fitted
 

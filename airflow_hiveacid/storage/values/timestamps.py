@@ -40,6 +40,11 @@ SECONDS_A_DAY: Final = 86400
 SWITCHOVER_SECOND: Final = SWITCHOVER_DAY * SECONDS_A_DAY
 """The first second of `SWITCHOVER`, since 1970-01-01."""
 
+OLD_TIMES_REMEDY: Final = (
+    "store the table as ORC, or make the column a string and cast the value to it"
+)
+"""What to do with a time before `SWITCHOVER` that a format cannot store."""
+
 EPOCH: Final = dt.date(1970, 1, 1)
 _JULIAN_DAY_OF_EPOCH: Final = 2440588
 # OrcFile.WriterVersion ORC_135: the first writer version in files of Hive 3.

@@ -115,6 +115,18 @@ def test_a_version_cannot_be_used_with_a_location(run: Callable[..., str], tmp_p
     assert "--version cannot be used with --location" in run("inspect", *where, status=2)
 
 
+def test_history_says_which_open_write_makes_later_versions_unreadable(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, REF)
+    write(client, tmp_path, "delta_4_4_0")
+    told = run("history", "default.t")
+    assert "later versions are readable once the open write ID 3 has ended" in told
+    client.commit_txn(txn_id)
+    assert "has ended" not in run("history", "default.t")
+
+
 def test_history_prints_a_table_or_json(
     client: FakeClient, run: Callable[..., str], tmp_path: Path
 ) -> None:

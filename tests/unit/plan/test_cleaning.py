@@ -135,7 +135,7 @@ def test_replaced_directories_are_kept_for_the_retention_time() -> None:
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=950.0)}
     kept = plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0)
     assert kept.remove == ()
-    assert {one.why for one in kept.keep} == {"kept for 1 min, of which 10 s remain"}
+    assert {one.why for one in kept.keep} == {"the retention of 1 min ends in 10 s"}
     found = plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0, now_s=1010.0)
     assert [r.path for r in found.remove] == OLD
 

@@ -249,6 +249,7 @@ class PythonValues:
                 column=node.name,
                 column_type=str(node.type),
                 value_type="a map with one key twice",
+                remedy="keep one entry of each key",
             )
         return {_DISTINCT[type(key)](key): value for key, value in pairs}
 

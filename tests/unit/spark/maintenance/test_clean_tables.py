@@ -188,7 +188,7 @@ def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse:
     result = warehouse.clean(retention_s=3600.0)
     assert result.status is JobStatus.NOTHING_TO_DO
     assert (result.details["kept"], result.details["kept_bytes"]) == (2, 13)
-    assert "kept for 1 h" in cleaned(result)["default.a"]["why_kept"]
+    assert "the retention of 1 h" in cleaned(result)["default.a"]["why_kept"]
     assert warehouse.left("a") == sorted((*OLD, BASE))
 
 
