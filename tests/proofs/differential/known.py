@@ -296,6 +296,9 @@ def _is_last_digit(one: Value, other: Value) -> bool:
 @entry("common-type-of-decimals")
 def _common_type(seen: Seen) -> bool:
     types = {kind for kind in seen.kinds if kind.startswith("decimal(")}
+    if seen.name in {"IN", "NOT IN"}:
+        first, *others = [*seen.values()] or [None]
+        return len(types) > 1 and any(_is_rounded(first, other) for other in others)
     has_common = len(types) > 1 and seen.name not in _ARITHMETIC
     is_other = seen.our_kind != seen.their_kind
     return has_common and is_other and _is_rounded(seen.ours, seen.theirs)
@@ -566,6 +569,7 @@ MARKS: Final = {
     "hive-distinct-of-a-grouped-column": statements.DISTINCT_IN_TOTALS,
     "hive-fixed-grouped-column": statements.FIXED_IN_TOTALS,
     "hive-not-null-safe": statements.NOT_NULL_SAFE,
+    "common-type-of-decimals": statements.IN_OF_DECIMALS,
     "hive-char-of-an-outer-view": statements.CHAR_OF_OUTER,
 }
 

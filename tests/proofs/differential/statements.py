@@ -47,6 +47,7 @@ TOTALS: Final = "totals"
 DISTINCT_IN_TOTALS: Final = "DISTINCT of a grouped column in totals"
 FIXED_IN_TOTALS: Final = "a grouped column in totals that WHERE fixes"
 NOT_NULL_SAFE: Final = "NOT of a comparison by <=>"
+IN_OF_DECIMALS: Final = "IN of decimals whose common type rounds"
 CHAR_OF_OUTER: Final = "BETWEEN of a char below LATERAL VIEW OUTER"
 
 
@@ -144,7 +145,7 @@ class Writer:
         if column in _WIDE:
             other = _WIDE[column]
             one, two = self._literal(other), f"{of}.{other}"
-        return self._dice.choice(
+        text = self._dice.choice(
             (
                 *(f"{name} = {one}", f"{name} <> {one}", f"{name} > {one}", f"{name} <= {one}"),
                 *(f"{name} IS NULL", f"{name} IS NOT NULL", f"{name} IN ({one}, {two})"),
@@ -154,6 +155,8 @@ class Writer:
                 f"CASE WHEN {name} = {one} THEN true ELSE {of}.id > 6 END",
             )
         )
+        self._marks |= {IN_OF_DECIMALS} if column in _WIDE and " IN (" in text else set()
+        return text
 
     def _value(self, column: str, of: str) -> str:
         name = f"{of}.{column}"

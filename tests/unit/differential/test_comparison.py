@@ -259,6 +259,13 @@ def test_hive_rounds_to_the_common_type_of_decimals() -> None:
     assert known.names_of(replace(seen, theirs=Decimal(3))) == []
     assert known.names_of(replace(seen, kinds=("decimal(38,10)", "decimal(38,10)"))) == []
     assert known.names_of(replace(seen, their_kind="decimal(38,10)")) == []
+    inside = replace(
+        seen, name="IN", text="dx IN (de)", ours=False, theirs=True, our_kind="boolean"
+    )
+    inside = replace(inside, their_kind="boolean")
+    assert known.names_of(inside) == []
+    near = replace(inside, arguments=((Decimal("1.1"),), (Decimal(1),)))
+    assert known.names_of(near) == ["common-type-of-decimals"]
 
 
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:
