@@ -97,9 +97,8 @@ def test_a_requested_kind_of_compaction_fails_if_an_open_write_id_is_below_all_d
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
     rig.put(table, "delta_0000002_0000002_0000", [(2, 2)])
-    assert (
-        rig.compact(client, table, choice).why == "there is no delta"
-    )  # of others than the writer
+    plan = rig.compact(client, table, choice)
+    assert plan.why == "there is no delta below write ID 2, which is open"
     rig.insert(client, table, 3)
     rig.insert(client, table, 4)
     with pytest.raises(errors.CompactionNotDoneError, match="write ID 2 is open") as caught:
