@@ -133,7 +133,7 @@ def add_s3a(directory: str) -> Iterator[str]:
         raise ConfigurationError(
             f"the PySpark in {home} has Hadoop {hadoop}, but this release knows the S3A jars only"
             f" for Hadoop {SPARK_S3A.hadoop}. With Maven, fetch org.apache.hadoop:hadoop-aws:"
-            f"{hadoop} and the AWS SDK that it was built with; see docs/guides/s3.md"
+            f"{hadoop} and the AWS SDK that it was built with; see docs/guides/s3-store.md"
         )
     folder = home / _S3A
     yield f"fetching the S3A jars of Hadoop {hadoop} into {folder} with Maven\n"
