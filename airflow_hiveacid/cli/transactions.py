@@ -127,7 +127,7 @@ def lock_record(lock: LockInfo) -> Record:
     """Return a lock as a record."""
     return {
         "lock_id": lock.lock_id,
-        "table": ".".join(name for name in (lock.db, lock.table) if name),
+        "table": lock.full_name,
         "partition": lock.partition,
         "type": lock.lock_type.value,
         "state": lock.state.value,

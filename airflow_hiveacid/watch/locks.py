@@ -75,8 +75,7 @@ def _normal_name(columns: Sequence[Column], name: PartitionName) -> PartitionNam
 
 
 def _holder(lock: LockInfo) -> str:
-    table = ".".join(name for name in (lock.db, lock.table) if name)
-    place = f"{table}/{lock.partition}" if lock.partition else table
+    place = f"{lock.full_name}/{lock.partition}" if lock.partition else lock.full_name
     since = age_text(age(lock.acquired_s))
     details = (
         f"user {lock.user}" if lock.user else "",

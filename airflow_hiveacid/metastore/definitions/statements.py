@@ -111,7 +111,7 @@ def _lock(lock: LockInfo) -> Row:
     return _without_blanks(
         {
             "lock_id": lock.lock_id,
-            "table": ".".join(n for n in (lock.db, lock.table) if n),
+            "table": lock.full_name,
             "partition": lock.partition,
             "state": lock.state.value,
             "type": lock.lock_type.value,

@@ -503,13 +503,16 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
         txns = client.valid_txns()
         locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
         granted = (k for k in locks if k.is_asked and k.state is not conflicts.LockState.WAITING)
-        partitions = {(k.partition or "").lower() for k in granted}
+        locked_partitions = {(k.partition or "").lower() for k in granted}
         listed = client.show_compactions(ref)
         entries = [e for e in listed if e.state.is_pending]
-        leftovers = [e for e in listed if e.entry_id in ours]
-        leftovers = [e for e in leftovers if str(e.partition or "").lower() not in partitions]
-        dead = [e for e in entries if e.is_dead(txns) or (e in leftovers and e.is_at_work)]
-        lost = [e for e in _lost(listed) if e in leftovers]
+        unlocked_entries = [
+            e
+            for e in listed
+            if e.entry_id in ours and str(e.partition or "").lower() not in locked_partitions
+        ]
+        dead = [e for e in entries if e.is_dead(txns) or (e in unlocked_entries and e.is_at_work)]
+        lost = [e for e in _lost(listed) if e in unlocked_entries]
         for entry in dead:
             _end_dead(client, entry)
         for request in lost:
