@@ -165,7 +165,7 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     watched.write(2)
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
-    for module in ("watch.health", "metastore.client.metastore_client"):
+    for module in ("watch.health", "metastore.client"):
         assert importers[f"airflow_hiveacid.{module}"] == {"hiveacid-poll"}
 
 
