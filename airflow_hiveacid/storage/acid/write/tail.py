@@ -142,7 +142,7 @@ def key_index(keys: Sequence[acid.RecordIdentifier]) -> str:
 
     Example:
         >>> from airflow_hiveacid.storage.acid import RecordIdentifier
-        >>> key_index([row_schema.RecordIdentifier(2, 536870912, 9)])
+        >>> key_index([RecordIdentifier(2, 536870912, 9)])
         '2,536870912,9;'
     """
     return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)
