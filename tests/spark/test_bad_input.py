@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
@@ -22,7 +21,7 @@ from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
-from airflow_hiveacid.spark.engine.failures import value_failure
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, value_failure
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, unmatched_insert
@@ -181,7 +180,7 @@ def test_an_error_that_a_value_causes_becomes_one_that_names_the_part_of_the_sta
     t: Lab, change: DeleteSpec | UpdateSpec | InsertSpec, part: str
 ) -> None:
     spec = dataclasses.replace(change, target=f"{t.db}.t")
-    with pytest.raises(PySparkException) as raised:
+    with pytest.raises(SPARK_ERRORS) as raised:
         t.run(spec)
     failure = value_failure(raised.value, spec)
     assert failure is not None

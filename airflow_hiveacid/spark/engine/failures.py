@@ -197,6 +197,9 @@ def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
     A retry would find the same value. The error names the part of the statement that Spark marks,
     else the whole statement. A program's error may come from its own frames, so it is kept.
     """
+    notes = getattr(error, "__notes__", ())
+    if isinstance(error, Py4JJavaError) and (cause := error.java_exception.getCause()) is not None:
+        error = convert_exception(cause)  # Spark 3.5 puts a task's error below an aborted job's
     if isinstance(job, ProgramSpec) or not isinstance(error, PySparkException):
         return None
     if not (error.getSqlState() or "").startswith(_OF_VALUES):
@@ -207,7 +210,7 @@ def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
     failure = errors.ExpressionError(
         table=job.target, expression=statement, reason=reason_of(error).rstrip(".")
     )
-    for note in getattr(error, "__notes__", ()):
+    for note in notes:
         failure.add_note(note)
     return failure
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -42,6 +44,8 @@ def test_a_missing_file_and_a_damaged_file_raise_different_errors(
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]
     """What a call of the JVM ended in, without a JVM."""
+
+    java_exception = SimpleNamespace(getCause=lambda: None)
 
     def __init__(self, text: str) -> None:
         self.text = text
