@@ -6,7 +6,7 @@ Ages are computed with this machine's clock.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
@@ -18,6 +18,12 @@ from airflow_hiveacid.metastore.locks import LockInfo, concerning
 from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
+
+_OF_TRANSACTIONS: Final = (
+    "txn_id state started last_heartbeat open_for_s heartbeat_s user host job tables"
+)
+_OF_LOCKS: Final = "lock_id table partition type state txn_id blocked_by acquired user host job"
+_OF_ENTRIES: Final = "entry_id partition kind state worker"
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:
@@ -39,7 +45,8 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
         field("locks on", "tables", wraps=True),
     )
     foot = f"{len(is_open)} open, {len(txns) - len(is_open)} aborted"
-    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_TRANSACTIONS)
+    yield shown(answer, options.output)
 
 
 def locks(options: argparse.Namespace) -> Iterator[str]:
@@ -65,16 +72,21 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
     where = f" on {options.table}" if options.table is not None else ""
     foot = f"{several(len(lock_infos), 'lock')}{where}"
     records = [lock_record(lock) for lock in lock_infos]
-    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_LOCKS)
+    yield shown(answer, options.output)
 
 
-_NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
+def _outcome(record: Record, earlier: Collection[TxnId]) -> str:
+    if not record["is_aborted"]:
+        return "not aborted, because it is unknown or was committed"
+    return "was already aborted" if record["txn_id"] in earlier else "aborted"
 
 
 def abort(options: argparse.Namespace) -> Iterator[str]:
     """Abort transactions one after another, and yield the result for each transaction."""
     records: list[Record] = []
     with cli_metastore.connected(options) as client:
+        aborted = client.valid_txns().aborted
         try:
             for txn_id in options.txn_id:
                 is_aborted = client.abort_txn(TxnId(txn_id))
@@ -82,11 +94,7 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
         finally:
             # If the metastore fails, the user must still see which transactions were aborted before
             # that.
-            lines = [
-                f"transaction {record['txn_id']}:"
-                f" {'aborted' if record['is_aborted'] else _NOT_ABORTED}"
-                for record in records
-            ]
+            lines = (f"transaction {r['txn_id']}: {_outcome(r, aborted)}" for r in records)
             answer = Answer(records=records, foot="\n".join(lines), is_text=True)
             yield shown(answer, options.output)
     failures = [str(record["txn_id"]) for record in records if not record["is_aborted"]]
@@ -120,7 +128,8 @@ def cancel(options: argparse.Namespace) -> Iterator[str]:
         field("worker", wraps=True),
     )
     foot = f"{several(len(entries), 'compaction')} of {options.table} cancelled"
-    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
+    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_ENTRIES)
+    yield shown(answer, options.output)
 
 
 def lock_record(lock: LockInfo) -> Record:

@@ -193,7 +193,7 @@ class StructFieldsError(TableError):
 
 
 class ExpressionError(TableError):
-    """A condition or expression cannot be resolved."""
+    """A condition or expression cannot be resolved, or fails for a value."""
 
     def __init__(self, *, table: object, expression: str, reason: str) -> None:
         self.expression, self.reason = expression, reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     ConfigurationError,
     SparkNeededError,
+    TypeMismatchError,
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import (
@@ -278,6 +280,56 @@ def test_an_update_of_constants_is_simple() -> None:
 )
 def test_any_other_statement_needs_spark(job: Job, why: str) -> None:
     with pytest.raises(SparkNeededError, match=why):
+        of(job)
+
+
+@pytest.mark.parametrize(
+    ("job", "column"),
+    [
+        (DeleteSpec(target="d.t", where="i = 'seven'"), "i' is int"),
+        (DeleteSpec(target="d.t", where="i IN (1, ' seven ')"), "i' is int"),
+        (DeleteSpec(target="d.t", where="n BETWEEN 'seven' AND 8"), "n' is decimal"),
+        (DeleteSpec(target="d.t", where="d = 'seven'"), "d' is date"),
+        (UpdateSpec(target="d.t", set={"i": "'seven'"}), "i' is int"),
+        (InsertSpec(target="d.t", source=source(i=["seven"], p=[1])), "i' is int"),
+        (InsertSpec(target="d.t", source=source(f=["seven"], p=[1])), "f' is double"),
+        (InsertSpec(target="d.t", source=source(i=[1]), partition={"p": "seven"}), "p' is int"),
+        (merge(UPDATE, source=source(i=["seven"], p=[1])), "i' is int"),
+        (merge(INSERT, source=source(i=[1], s=["a"], n=["seven"], p=[1])), "n' is decimal"),
+        (TruncateSpec(target="d.t", partition={"p": "seven"}), "p' is int"),
+    ],
+    ids=str,
+)
+def test_a_string_that_no_cast_turns_into_the_columns_type_is_a_mismatch(
+    job: Job, column: str
+) -> None:
+    with pytest.raises(
+        TypeMismatchError, match=rf"^table d\.t: column '{column}.* '.*seven"
+    ) as caught:
+        of(job)
+    assert isinstance(caught.value.__cause__, SparkNeededError)  # no row may need the cast
+
+
+@pytest.mark.parametrize("text", ["1.7", " 7 ", "7e1", "-Infinity", "nan", "\u0667"])
+def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: str) -> None:
+    with pytest.raises(SparkNeededError, match="needs Spark's cast"):
+        of(InsertSpec(target="d.t", source=source(i=[text], p=[1])))
+
+
+@pytest.mark.parametrize(
+    ("job", "kind"),
+    [
+        (DeleteSpec(target="d.t", where="i = '7'"), "int"),
+        (DeleteSpec(target="d.t", where="i IN ('7')"), "int"),
+        (DeleteSpec(target="d.t", where="n > '7'"), "decimal"),
+        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date"),
+        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean"),
+    ],
+    ids=str,
+)
+def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
+    hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
+    with pytest.raises(SparkNeededError, match=re.escape(hint)):
         of(job)
 
 
