@@ -27,7 +27,8 @@ from airflow_hiveacid.format.errors import ContractVersionError
 CONTRACT_VERSION: Final = 1
 """The version of the contract, incremented when a field is removed or redefined.
 
-A new field needs no new version: an older reader refuses it by its name.
+A new field needs no new version: an older reader refuses it by its name. Its default never changes
+later, because the digests of a statement leave out fields that have their default (`JobSpec`).
 """
 
 _CODECS: Final = {needs_all: Codec(needs_all=needs_all) for needs_all in (False, True)}
