@@ -187,16 +187,17 @@ def _failure(error: HiveAcidError) -> Finding:
 
 
 def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
-    """Return a record for each cause that is not fine: the worst, then the most frequent first."""
-    groups: defaultdict[tuple[Urgency, str, str], list[tuple[str, Finding]]] = defaultdict(list)
+    """Return a record for each cause and remedy, if not fine: the worst, then the most frequent."""
+    groups: dict[tuple[Urgency, str, str, str], list[tuple[str, Finding]]] = defaultdict(list)
     for table, of_table in findings.items():
         for finding in of_table:
             if finding.urgency is not Urgency.FINE:
                 # Ages differ, because tables are measured one after the other.
                 cause = without_ages(_general(finding.cause or finding.what, table))
-                groups[finding.urgency, finding.about, cause].append((table, finding))
+                remedy = _general(finding.remedy, table)
+                groups[finding.urgency, finding.about, cause, remedy].append((table, finding))
     records: list[output.Record] = []
-    for (urgency, about, _), group in sorted(
+    for (urgency, about, *_), group in sorted(
         groups.items(), key=lambda item: (item[0][0], -len(item[1]))
     ):
         (table, finding), *others = group
