@@ -17,7 +17,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore, output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.format.words import counted, first_few, several, without_ages
+from airflow_hiveacid.format.words import counted, first_few, joined, several, without_ages
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
@@ -202,7 +202,8 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
     ):
         (table, finding), *others = group
         tables = list(dict.fromkeys(name for name, _ in group))
-        texts = (finding.cause or finding.what if others else finding.what, finding.remedy)
+        cause = joined([one.cause or one.what for _, one in group])
+        texts = (cause if others else finding.what, finding.remedy)
         what, remedy = (_general(text, table) if len(tables) > 1 else text for text in texts)
         state = urgency.state
         records.append(

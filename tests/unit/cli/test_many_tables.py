@@ -17,6 +17,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
@@ -239,6 +240,25 @@ def test_explain_names_due_tables_together_and_one_table_with_its_details(
     (one,) = records("explain", "demo.[a]", *DUE, status=6)
     assert one["finding"] == "the table is due: 2 delta directories (threshold 2)"
     assert one["remedy"].endswith("`compact demo.a`")
+
+
+def test_explain_names_the_first_and_the_last_end_of_one_retention(
+    warehouse: Warehouse,
+    records: Records,
+    run: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = [0]
+    monkeypatch.setattr(Cleaner, "_time_s", lambda _: 1e9 + 86400 * days[0])
+    for day, name in ((0, "a"), (6, "b")):
+        days[0] = day
+        ref = warehouse.table(name, 1)
+        run("keep", str(ref), "--readable-for", "7 days")
+        warehouse.write(ref, base=True)
+        run("clean", str(ref))
+    (kept,) = records("explain", "demo.*", status=0)
+    assert kept["tables"] == ["demo.a", "demo.b"]
+    assert kept["finding"] == "paths are kept: the retention of 7 d ends in 1 d to 7 d"
 
 
 def test_explain_names_each_tables_own_transaction_to_abort(
