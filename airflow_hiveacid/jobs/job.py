@@ -241,7 +241,7 @@ class JobSpec:
                 found=CONTRACT_VERSION,
                 supported=CONTRACT_VERSION,
                 side=Side.APPLICATION.value,
-                detail=f"It does not know the job {kind!r}.",
+                detail=f"the job {kind!r} is unknown",
             )
         data["job"] = from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job")
         return from_json(cls, data, reader=Side.APPLICATION, needs_all=True)

@@ -210,6 +210,15 @@ def test_a_spec_of_a_different_release_names_the_older_side(
     assert caught.value.side == older
 
 
+def test_an_unknown_field_of_the_same_version_is_named_first() -> None:
+    with pytest.raises(ContractVersionError) as caught:
+        JobSpec.parse(changed(job={"target": "db.t", "where": None, "limit": 1}))
+    assert str(caught.value).startswith(
+        "the field job.limit is unknown: Airflow and the driver have different releases, and the"
+        " application is older. Install the same release"
+    )
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"version": 1}'])
 def test_a_damaged_spec_raises_a_typed_error(text: str) -> None:
     with pytest.raises(ContractVersionError):
