@@ -578,7 +578,7 @@ def test_of_several_open_transactions_explain_names_the_one_that_has_the_write_i
     assert held.endswith(f"end it with `abort {lockless}`")
     (collected,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
     assert collected.remedy.endswith(f"end it with `abort {lockless}`")
-    monkeypatch.setattr(findings, "writer_of", lambda *_: None)
+    monkeypatch.setattr(findings, "writer_of", lambda *_, **__: None)
     held = explained("--delta-count", "3")[0][2]
     assert f"transaction {reader} (" in held
     assert held.endswith("find it with `transactions` and `locks demo.t`, then `abort ID`")

@@ -31,6 +31,7 @@ from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -358,3 +359,48 @@ def test_an_invalid_statement_raises_the_error_of_sparks_side() -> None:
         of(merge(UPDATE, keys=()))
     with pytest.raises(UnknownColumnError):
         of(TruncateSpec(target="d.t", partition={"gone": "1"}))
+
+
+def recorded(spec: Any, seen: set[str]) -> Any:  # noqa: ANN401
+    """Return an equal spec that adds the names of the fields that are read to `seen`."""
+
+    def read(self: object, name: str) -> Any:  # noqa: ANN401
+        seen.add(name)
+        return object.__getattribute__(self, name)
+
+    cls = type("Recorded", (type(spec),), {"__slots__": (), "__getattribute__": read})
+    return cls(**{f.name: getattr(spec, f.name) for f in dataclasses.fields(spec)})
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        InsertSpec(target="d.t", source=source(**{name: [None] for name in (*TYPES, "p")})),
+        merge(UPDATE),
+        UpdateSpec(target="d.t", set={"i": "1"}, where="i = 1"),
+        DeleteSpec(target="d.t", where="i = 1"),
+        TruncateSpec(target="d.t"),
+        LoadSpec(target="d.t", location="/in", partition={"p": "1"}),
+    ],
+    ids=lambda job: type(job).__name__,
+)
+def test_each_field_of_a_statement_is_read_or_refused(job: Any) -> None:  # noqa: ANN401
+    # Else, the worker would ignore a new field that Spark obeys.
+    parts: dict[str, tuple[type, set[str]]] = {"job": (type(job), set())}
+    if hasattr(job, "source"):
+        parts["source"] = (SourceSpec, set())
+        job = dataclasses.replace(job, source=recorded(job.source, parts["source"][1]))
+    if hasattr(job, "clauses"):
+        parts["clause"] = (MergeClause, set())
+        job = dataclasses.replace(job, clauses=(recorded(job.clauses[0], parts["clause"][1]),))
+    job = recorded(job, parts["job"][1])
+    for _, seen in parts.values():
+        seen.clear()
+    of(job)
+    elsewhere = {
+        "job": {"target", "text_at", "match", "dynamic_partition"},  # all values are texts here
+        "source": {"format", "options", "parameters"},  # of files and queries, which are refused
+        "clause": set[str](),
+    }
+    for part, (cls, seen) in parts.items():
+        assert {field.name for field in dataclasses.fields(cls)} - seen <= elsewhere[part], part
