@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field as dataclass_field, fields
+from dataclasses import asdict, dataclass, field as dataclass_field
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.cli import metastore as cli_metastore, output
@@ -30,7 +30,6 @@ from airflow_hiveacid.operators.reporting.plan_text import size_text
 from airflow_hiveacid.operators.reporting.survey import MeasuredTable
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.watch.health import compaction_need
 
@@ -69,8 +68,7 @@ def health(options: argparse.Namespace) -> Iterator[str]:
         ]
         rows.sort(key=lambda row: (-row.due, -row.deltas, row.table))
         records = [_row_record(row) for row in rows if options.all or row.state != "fine"]
-        names = " ".join(_row_record(TableRow(table="", state="")))
-        yield from tables_answer(records, options, fine=len(rows) - len(records), names=names)
+        yield from tables_answer(records, options, fine=len(rows) - len(records))
         return
     name = None if options.partition is None else str(options.partition)
     with cli_metastore.connected(options) as client:
@@ -80,9 +78,9 @@ def health(options: argparse.Namespace) -> Iterator[str]:
     records = [
         {**measures.record(), "why": reasons.get(measures.partition)} for measures in need.healths
     ]
-    every = [*(one.name for one in fields(TableHealth)), "delta_count", "delta_ratio", "why"]
-    answer = output.Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(need), names=every)
-    yield output.shown(answer, options.output)
+    yield output.shown(
+        output.Answer(records=records, columns=_HEALTH_COLUMNS, foot=str(need)), options.output
+    )
 
 
 def _row_record(row: TableRow) -> output.Record:
@@ -120,9 +118,7 @@ def explain(options: argparse.Namespace) -> Iterator[str]:
     )
     kind = table.kind.value.replace("_", " ")
     head = f"{table.ref}: {kind} table at {table.location}"
-    names = "about state finding remedy"
-    answer = output.Answer(records=records, columns=columns, head=head, names=names)
-    yield output.shown(answer, options.output)
+    yield output.shown(output.Answer(records=records, columns=columns, head=head), options.output)
 
 
 def _given_thresholds(options: argparse.Namespace) -> GivenThresholds:
@@ -183,9 +179,7 @@ def _explain_tables(options: argparse.Namespace, pattern: str) -> Iterator[str]:
     states = Counter(
         min(finding.urgency for finding in of_table).state for of_table in findings.values()
     )
-    names = "state tables about finding remedy"
-    body = output.Answer(records=_by_cause(findings), columns=columns, names=names)
-    yield from answer(body, states, options)
+    yield from answer(output.Answer(records=_by_cause(findings), columns=columns), states, options)
 
 
 def _failure(error: HiveAcidError) -> Finding:

@@ -21,10 +21,6 @@ from airflow_hiveacid.format.words import several
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.plain.rows import rows_of
 
-_INSPECTED: Final = (
-    "partition location name type least_write_id greatest_write_id statement_id visibility_txn_id"
-    " state files rows size_bytes why"
-)
 _DEFAULT_LIMIT: Final = 50
 _MOST_IDS: Final = 10
 _NUMBERS: Final = ("tinyint", "smallint", "int", "bigint", "decimal", "float", "double")
@@ -61,10 +57,7 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
         if limit and len(rows) >= limit:
             words = f"{view.title}: the first {limit} rows; --limit N shows more, --limit 0 all"
         answer = Answer(
-            records=rows,
-            columns=[*(identity if options.row_ids else ()), *columns],
-            foot=words,
-            names=[ROW_ID] * options.row_ids + [column.head for column in columns],
+            records=rows, columns=[*(identity if options.row_ids else ()), *columns], foot=words
         )
         yield shown(answer, options.output)
 
@@ -98,8 +91,7 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
         head = f"{head}\n{view.roots[0].location}"
     else:
         columns = (partition(), *columns)
-    answer = Answer(records=records, columns=columns, head=head, names=_INSPECTED)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, head=head), options.output)
 
 
 def _json(batches: Iterable[Sequence[Record]]) -> Iterator[str]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore, view as cli_view
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
@@ -92,8 +92,7 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
     records.sort(key=lambda record: -record["bytes_in"])
     listed = with_others(records, run)
     fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in listed))
-    names = "table state due directories bytes_in why"
-    yield from tables_answer(listed, options, fine=fine, names=names)
+    yield from tables_answer(listed, options, fine=fine)
 
 
 def compact(options: argparse.Namespace) -> Iterator[str]:
@@ -157,7 +156,7 @@ def _answer(outcomes: Sequence[Any], *, is_plan: bool) -> Answer:
         *(() if is_plan else (field("done"),)),
         field("why", wraps=True),
     )
-    return Answer(records=outcomes, columns=columns, names=_OF_OUTCOMES)
+    return Answer(records=outcomes, columns=columns)
 
 
 def clean(options: argparse.Namespace) -> Iterator[str]:
@@ -166,16 +165,6 @@ def clean(options: argparse.Namespace) -> Iterator[str]:
     Of the tables of a pattern, yield only their totals, and change nothing.
     """
     yield from _clean(options) if pattern_of(options) is None else _cleaning_by_table(options)
-
-
-_OF_OUTCOMES: Final = (
-    "partition done kind why inputs outputs files rows bytes_in bytes_out txn_id entry_id serves"
-    " is_hindered"
-)
-_OF_CLEANINGS: Final = (
-    "table state partitions removed removed_bytes kept kept_bytes unknown unknown_bytes"
-    " largest_unknown why"
-)
 
 
 def _cleaning_by_table(options: argparse.Namespace) -> Iterator[str]:
@@ -198,7 +187,7 @@ def _cleaning_by_table(options: argparse.Namespace) -> Iterator[str]:
         records.append({"table": fields.pop("table"), "state": state, **fields, "why": why})
     listed = with_others(records, run)
     fine = run.tables + run.unlisted - sum(record["state"] != SKIPPED for record in listed)
-    yield from tables_answer(listed, options, fine=fine, names=_OF_CLEANINGS)
+    yield from tables_answer(listed, options, fine=fine)
 
 
 def _clean(options: argparse.Namespace) -> Iterator[str]:
@@ -251,9 +240,7 @@ def _clean(options: argparse.Namespace) -> Iterator[str]:
         Column(head="size", text=lambda one: size_text(one["size_bytes"]), is_number=True),
         field("why", wraps=True),
     )
-    names = "partition action path size_bytes why"
-    answer = Answer(records=records, columns=columns, foot=foot, names=names)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def own(options: argparse.Namespace) -> Iterator[str]:

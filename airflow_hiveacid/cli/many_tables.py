@@ -59,16 +59,16 @@ def with_others(records: Sequence[Record], run: TablesRun) -> list[Record]:
 
 
 def tables_answer(
-    records: Sequence[Record], options: argparse.Namespace, *, fine: int, names: str
+    records: Sequence[Record], options: argparse.Namespace, *, fine: int
 ) -> Iterator[str]:
     """Yield the records of tables, the worst state first, and set the exit status.
 
-    `fine` is the number of tables that are fine and have no record. `names` are the fields.
+    `fine` is the number of tables that are fine and have no record.
     """
     states = Counter(str(record["state"]) for record in records) + Counter(fine=fine)
     ranked = sorted(records, key=lambda record: _STATES.index(record["state"]))
     columns = [_column(name) for name in dict.fromkeys(n for record in ranked for n in record)]
-    yield from answer(Answer(records=ranked, columns=columns, names=names), states, options)
+    yield from answer(Answer(records=ranked, columns=columns), states, options)
 
 
 def _column(name: str) -> Column:

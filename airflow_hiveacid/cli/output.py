@@ -48,8 +48,7 @@ class Answer:
     """The records that a command returns, and their layout for people.
 
     Without `columns`, each field of the records is a column. `head` and `foot` are lines above and
-    below the table. If `is_text` is true, people see only these lines, without a table. `names` are
-    the fields of every record, as words or a list, if there may be no record that shows them.
+    below the table. If `is_text` is true, people see only these lines, without a table.
     """
 
     records: Sequence[Record]
@@ -57,7 +56,6 @@ class Answer:
     head: str = ""
     foot: str = ""
     is_text: bool = False
-    names: str | Sequence[str] = ""
 
 
 def shown(answer: Answer, form: str) -> str:
@@ -74,7 +72,7 @@ def shown(answer: Answer, form: str) -> str:
             # YAML's own escapes, which also escape every letter outside ASCII
             return str(yaml.safe_dump(list(answer.records), sort_keys=False))
         case "csv":
-            return _csv(answer)
+            return _csv(answer.records)
         case "plain":
             return plain_table(answer.records, _columns(answer))
         case _:
@@ -119,11 +117,10 @@ def plain_table(records: Sequence[Record], columns: Sequence[Column]) -> str:
     )
 
 
-def _csv(answer: Answer) -> str:
+def _csv(records: Sequence[Record]) -> str:
     """Return records as lines of RFC 4180, below a line with the names of all fields."""
-    given = answer.names.split() if isinstance(answer.names, str) else answer.names
-    names, text = dict.fromkeys((*given, *_names(answer.records))), io.StringIO()
-    rows = [[_csv_value(record.get(name)) for name in names] for record in answer.records]
+    names, text = _names(records), io.StringIO()
+    rows = [[_csv_value(record.get(name)) for name in names] for record in records]
     csv.writer(text).writerows([names, *rows] if names else ())
     return text.getvalue()
 

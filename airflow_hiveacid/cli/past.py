@@ -49,8 +49,6 @@ def history_answer(found: TableHistory) -> output.Answer:
     )
     return output.Answer(
         records=[_version_record(version) for version in found.versions],
-        names="number committed by operation is_readable txn_id inserted updated deleted partitions"
-        " size_bytes tags committed_after committed_by",
         columns=columns,
         foot=f"{found.table}: {'; '.join(_summary(found))}",
     )
@@ -121,9 +119,7 @@ def tag(options: argparse.Namespace) -> Iterator[str]:
         if options.name is None:
             tags = [_tag_record(table, entry) for entry in notes.tags()]
             words = "" if tags else f"{table.ref}: no tags"
-            names = "table tag version made made_by expires"
-            answer = output.Answer(records=tags, foot=words, names=names)
-            yield output.shown(answer, options.output)
+            yield output.shown(output.Answer(records=tags, foot=words), options.output)
             return
         check_note(client, table)
         if options.remove:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.exit_codes import DatabaseNotFoundError
@@ -20,11 +19,6 @@ from airflow_hiveacid.plan.keeping import (
     READABLE_FOR,
     opted_out,
     set_by_us,
-)
-
-_NAMES: Final = (
-    "table kind format partition_columns buckets readable_for set_to_keep_versions switched_off"
-    " location"
 )
 
 
@@ -55,8 +49,7 @@ def tables(options: argparse.Namespace) -> Iterator[str]:
     foot = several(len(records), "table" if options.all else "transactional table")
     if skipped:
         foot += f"; {several(len(skipped), 'table')} could not be read: {'; '.join(skipped)}"
-    answer = Answer(records=records, columns=columns, foot=foot, names=_NAMES)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def _databases(client: MetastoreClient, wanted: str | None) -> Sequence[str]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, Record, field, moment, partition, shown
@@ -18,12 +17,6 @@ from airflow_hiveacid.metastore.locks import LockInfo, concerning
 from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
-
-_OF_TRANSACTIONS: Final = (
-    "txn_id state started last_heartbeat open_for_s heartbeat_s user host job tables"
-)
-_OF_LOCKS: Final = "lock_id table partition type state txn_id blocked_by acquired user host job"
-_OF_ENTRIES: Final = "entry_id partition kind state worker"
 
 
 def transactions(options: argparse.Namespace) -> Iterator[str]:
@@ -45,8 +38,7 @@ def transactions(options: argparse.Namespace) -> Iterator[str]:
         field("locks on", "tables", wraps=True),
     )
     foot = f"{len(is_open)} open, {len(txns) - len(is_open)} aborted"
-    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_TRANSACTIONS)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def locks(options: argparse.Namespace) -> Iterator[str]:
@@ -72,8 +64,7 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
     where = f" on {options.table}" if options.table is not None else ""
     foot = f"{several(len(lock_infos), 'lock')}{where}"
     records = [lock_record(lock) for lock in lock_infos]
-    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_LOCKS)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def _outcome(record: Record, earlier: Collection[TxnId]) -> str:
@@ -128,8 +119,7 @@ def cancel(options: argparse.Namespace) -> Iterator[str]:
         field("worker", wraps=True),
     )
     foot = f"{several(len(entries), 'compaction')} of {options.table} cancelled"
-    answer = Answer(records=records, columns=columns, foot=foot, names=_OF_ENTRIES)
-    yield shown(answer, options.output)
+    yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
 def lock_record(lock: LockInfo) -> Record:

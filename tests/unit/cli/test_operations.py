@@ -20,7 +20,6 @@ import pytest
 import yaml
 
 from airflow_hiveacid.arrow import compaction
-from airflow_hiveacid.cli import output
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
@@ -206,59 +205,6 @@ def test_csv_has_a_line_of_names_and_one_line_for_each_record() -> None:
         ["c,d\nüe\\x1b", "", "", "0.5", '{"n": null}'],
     ]
     assert shown(Answer(records=[]), "csv") == ""
-    assert shown(Answer(records=[], names=["a", "b"]), "csv") == "a,b\r\n"
-    assert shown(Answer(records=[{"c": 1, "b": 2}], names=["a", "b"]), "csv") == "a,b,c\r\n,2,1\r\n"
-
-
-@pytest.mark.parametrize(
-    "argv",
-    [
-        ("transactions",),
-        ("locks",),
-        ("tables",),
-        ("cancel", "demo.t"),
-        ("history", "demo.t"),
-        ("tag", "demo.t"),
-        ("scan", "demo.t"),
-        ("scan", "demo.t", "--row-ids"),
-        ("inspect", "demo.t"),
-        ("explain", "demo.t"),
-        ("explain", "demo.*"),
-        ("health", "demo.t"),
-        ("health", "demo.*"),
-        ("plan", "demo.t"),
-        ("plan", "demo.*"),
-        ("clean", "demo.t", "--dry-run"),
-        ("clean", "demo.*", "--dry-run"),
-    ],
-    ids=" ".join,
-)
-def test_csv_has_the_same_line_of_names_with_records_and_without(
-    client: FakeClient,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    argv: tuple[str, ...],
-) -> None:
-    whole, answers = output._csv, list[Answer]()
-
-    def remembered(answer: Answer) -> str:
-        answers.append(answer)
-        return whole(answer)
-
-    write(client, tmp_path, base=True)
-    write(client, tmp_path)
-    assert status_of(["tag", "demo.t", "kept"]) == 0
-    opened(client, DataOperation.SELECT)
-    client.request_compaction(REF, None, CompactionType.MAJOR)
-    client.set_table_parameters(REF, {COUNT_PARAMETER: "1"})
-    monkeypatch.setattr(output, "_csv", remembered)
-    capsys.readouterr()
-    assert status_of([*argv, "-o", "csv"]) in {0, 6, 7}
-    (answer,) = answers
-    line, *records = capsys.readouterr().out.splitlines()
-    assert records
-    assert whole(replace(answer, records=[])) == f"{line}\r\n"
 
 
 def test_letters_outside_ascii_stay_readable_in_yaml() -> None:
