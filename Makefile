@@ -68,7 +68,7 @@ SENSORS := $(addprefix tests/airflow/test_,condition_sensors.py dags.py generati
 
 # A sample of Spark's tests: each reaches into Spark's own classes, which change between releases.
 # parameters.py proves that SQL text is refused, read_plans.py that Spark's own reader read the rows.
-SPARK_SAMPLE := $(addprefix tests/spark/test_,counted_writes.py expressions.py few_files.py hive_functions.py parameters.py pruning.py read_plans.py sources.py)
+SPARK_SAMPLE := $(addprefix tests/spark/test_,counted_writes.py decimals.py expressions.py few_files.py hive_functions.py parameters.py pruning.py read_plans.py sources.py)
 
 # whose doctests need no Airflow
 ROOMS := format plan jobs metastore storage versions maintenance reading writing arrow spark sql local cli java_program.py lazy_names.py

@@ -45,19 +45,20 @@ from __future__ import annotations
 from airflow_hiveacid.lazy_names import lazy_names
 
 _HOMES = {
-    "airflow_hiveacid.arrow.limits": ("Limits",),
-    "airflow_hiveacid.jobs.endpoint": ("Metastore", "Transport"),
-    "airflow_hiveacid.jobs.logins": (
+    "airflow_hiveacid.arrow": ("Limits",),
+    "airflow_hiveacid.jobs.endpoint": (
         "BearerLogin",
         "HeaderLogin",
         "KerberosLogin",
+        "Metastore",
         "PasswordLogin",
         "Protection",
         "SecretSource",
         "TokenLogin",
+        "Transport",
     ),
-    "airflow_hiveacid.jobs.results": ("JobResult",),
-    "airflow_hiveacid.jobs.specs.statements": ("StreamTable",),
+    "airflow_hiveacid.jobs.job": ("JobResult",),
+    "airflow_hiveacid.jobs.statements": ("StreamTable",),
     "airflow_hiveacid.lake.changes": ("LakeTransaction", "TableChanges"),
     "airflow_hiveacid.lake.connection": ("Lake", "connect"),
     "airflow_hiveacid.lake.scans": ("Scan",),

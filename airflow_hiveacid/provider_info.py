@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from airflow_hiveacid import __version__
-from airflow_hiveacid.jobs import time_limits
+from airflow_hiveacid import __version__, jobs
 
 _INTEGRATION: Final = "Apache Hive ACID"
 _WHERE: Final = "the same path on every worker, on the triggerer and where the Spark driver runs"
@@ -202,17 +201,17 @@ def _connection_type() -> dict[str, Any]:
                 connect_timeout_s=_seconds(
                     "Connect time-out",
                     "Longest wait for one server to accept a connection",
-                    time_limits.CONNECT_TIMEOUT_S,
+                    jobs.CONNECT_TIMEOUT_S,
                 ),
                 call_timeout_s=_seconds(
                     "Call time-out",
                     "Longest time for one call, until its whole answer has arrived",
-                    time_limits.CALL_TIMEOUT_S,
+                    jobs.CALL_TIMEOUT_S,
                 ),
                 lock_timeout_s=_seconds(
                     "Lock time-out",
                     "Longest wait for a table's locks; with 0, a job does not wait",
-                    time_limits.LOCK_TIMEOUT_S,
+                    jobs.LOCK_TIMEOUT_S,
                 ),
             ),
         },
@@ -259,7 +258,7 @@ def _configuration() -> dict[str, Any]:
             " YARN's diagnostics of its queue.",
             type_="float",
             example="900",
-            default=f"{time_limits.START_TIMEOUT_S:.0f}",
+            default=f"{jobs.START_TIMEOUT_S:.0f}",
         ),
         "check_before_submit": _option(
             "Whether a worker checks a job's tables in the metastore, and its own Java, before it"

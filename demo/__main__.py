@@ -19,7 +19,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.errors import HiveAcidError
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from demo.errors import DemoError
 from demo.layout import DemoLayout
 from demo.pipeline import Pipeline, Plan

@@ -19,8 +19,14 @@ from demo.airflow_api import USER
 from demo.changes import BOOTSTRAP_FILE, batch_name, cut, first_days, read_flights
 from demo.directories import DirectoryWatch
 from demo.errors import AirflowServerError, DemoRunError
-from demo.flights_table import CARRIERS as CARRIERS_TABLE
-from demo.flights_table import COPY, FLIGHTS, ensure_table, read_whole_table, table_folder
+from demo.flights_table import (
+    CARRIERS as CARRIERS_TABLE,
+    COPY,
+    FLIGHTS,
+    ensure_table,
+    read_whole_table,
+    table_folder,
+)
 from demo.runs import BOOTSTRAP, CARRIERS, COMPACTION, DAGS, FEED, MERGE, RunLog, why_failed
 from demo.truth import Truth
 

@@ -6,8 +6,8 @@ import fcntl
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.local.errors import ServerConflictError
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.process import ServerConflictError
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from demo.airflow_server import AirflowServer
 

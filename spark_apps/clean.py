@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.spark.runtime import main
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.job import JobResult
     from airflow_hiveacid.spark.writing.context import JobContext
 
 

@@ -6,7 +6,7 @@ each statement sees the changes of the earlier statements (`spark.writing.work`)
 
 from __future__ import annotations
 
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import statement_job
 

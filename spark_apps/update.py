@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_hiveacid.jobs.specs.statements import UpdateSpec
+from airflow_hiveacid.jobs.statements import UpdateSpec
 from airflow_hiveacid.spark.runtime import main
 from airflow_hiveacid.spark.statements.planned import statement_job
 

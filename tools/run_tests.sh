@@ -54,7 +54,7 @@ that_give_way() {
     -W "ignore:distutils Version classes:DeprecationWarning" \
     -W "ignore:is_categorical_dtype is deprecated:DeprecationWarning" -k "not ($same)" \
     tests/spark/test_bad_input.py tests/spark/test_sources.py tests/spark/test_counted_writes.py \
-    tests/spark/test_few_files.py tests/spark/test_hive_functions.py || status=$?
+    tests/spark/test_decimals.py tests/spark/test_few_files.py tests/spark/test_hive_functions.py || status=$?
   PYTHONPATH="$PWD/build/pyspark-$NEWEST_SPARK" in_tier newest-spark .venv-spark/bin/python \
     "spark and not long" $SPARK_SAMPLE || status=$?
   return "$status"

@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Final, TypeVar
 
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS
+from airflow_hiveacid.arrow import DEFAULT_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.maintenance.compaction_planner import TablesPlan, Window
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,

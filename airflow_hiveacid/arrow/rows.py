@@ -18,10 +18,10 @@ from airflow_hiveacid.format.table import FileFormat, TableInfo
 from airflow_hiveacid.format.types import ArrayType, HiveType, MapType, StructType, parse_type
 from airflow_hiveacid.plan.statements.dml import require_column
 from airflow_hiveacid.storage.plain.write import check_values
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY, day_of
 from airflow_hiveacid.storage.values.column_types import arrow_type, hive_name, types_from
 from airflow_hiveacid.storage.values.limits import used_parts
 from airflow_hiveacid.storage.values.nested import mask_of, with_parts, with_time_unit
+from airflow_hiveacid.storage.values.timestamps import SWITCHOVER_DAY, day_of
 
 Values = Mapping[str, pa.Array]
 """Rows as columns, by name; all columns have the same length."""

@@ -26,8 +26,7 @@ from airflow_hiveacid.format.errors import SparkNeededError, UnknownColumnError
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.plan.statements.conditions import Condition, columns_of, reduced
-from airflow_hiveacid.reading import arrow_scan
-from airflow_hiveacid.reading.request import free_name, partition_at
+from airflow_hiveacid.reading import arrow_scan, free_name, partition_at
 from airflow_hiveacid.reading.table_view import TableView
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import arrow_type

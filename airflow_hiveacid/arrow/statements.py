@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.columns import (
     KeyIndex,
     Positions,
@@ -23,15 +24,20 @@ from airflow_hiveacid.arrow.columns import (
     repeated,
     rows_that_meet,
 )
-from airflow_hiveacid.arrow.events import EventBatches, EventMaker, partition_keys
-from airflow_hiveacid.arrow.limits import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.rows import Values, check_not_null
-from airflow_hiveacid.arrow.search import FileRows, Search, partition_constants
+from airflow_hiveacid.arrow.search import (
+    EventBatches,
+    EventMaker,
+    FileRows,
+    Search,
+    partition_constants,
+    partition_keys,
+)
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ColumnUpdateError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.statements import StatementSpec, TruncateSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements import simple
 from airflow_hiveacid.plan.statements.columns import partition_missing
@@ -44,8 +50,7 @@ from airflow_hiveacid.plan.statements.conditions import (
     columns_of,
     reduced,
 )
-from airflow_hiveacid.reading.access import Touched, nameable, touching
-from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.reading.table_view import TableView, Touched, nameable, touching
 from airflow_hiveacid.writing.event_files import WritePlan
 from airflow_hiveacid.writing.loading import checked_load, copied_here
 from airflow_hiveacid.writing.publish import StagedFile
@@ -104,7 +109,7 @@ class RowMerge:
 
 
 def planned(  # noqa: PLR0911 - one for each kind of statement
-    kind: str,
+    spec: StatementSpec,
     statement: simple.SimpleStatement | RowInsert | RowMerge,
     client: MetastorePort,
     limits: Limits = DEFAULT_LIMITS,
@@ -119,11 +124,11 @@ def planned(  # noqa: PLR0911 - one for each kind of statement
                 values=_arrays(table, statement.values),
                 partition=statement.partition,
             )
-            return _insert(kind, insert)
+            return _insert(spec, insert)
         case RowInsert():
-            return _insert(kind, statement)
+            return _insert(spec, statement)
         case simple.SimpleChange():
-            return _change(kind, statement, client)
+            return _change(spec, statement, client)
         case simple.SimpleMerge():
             updates, inserts = statement.updates, statement.inserts
             merge = RowMerge(
@@ -134,13 +139,13 @@ def planned(  # noqa: PLR0911 - one for each kind of statement
                 inserts=None if inserts is None else _arrays(table, inserts),
                 deletes=statement.deletes,
             )
-            return _merge(kind, merge, client)
+            return _merge(spec, merge, client)
         case RowMerge():
-            return _merge(kind, statement, client)
+            return _merge(spec, statement, client)
         case simple.SimpleTruncate():
-            return _truncate(kind, statement, client)
+            return _truncate(spec, statement, client)
         case simple.SimpleLoad():
-            return _load(kind, statement, client, limits)
+            return _load(spec, statement, client, limits)
         case _:
             assert_never(statement)
 
@@ -148,7 +153,7 @@ def planned(  # noqa: PLR0911 - one for each kind of statement
 # ---- INSERT --------------------------------------------------------------------------------------
 
 
-def _insert(kind: str, statement: RowInsert) -> ArrowStatement:
+def _insert(spec: StatementSpec, statement: RowInsert) -> ArrowStatement:
     table, values = statement.table, statement.values
     partitions = RowPartitions.of(table, values, statement.rows)
     fixed = None if statement.partition is None else (statement.partition,)
@@ -163,7 +168,7 @@ def _insert(kind: str, statement: RowInsert) -> ArrowStatement:
         return EventBatches(batches=rows)
 
     return ArrowStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({operation}),
         make_events=make,
@@ -205,7 +210,9 @@ class RowPartitions:
 # ---- UPDATE and DELETE ---------------------------------------------------------------------------
 
 
-def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) -> ArrowStatement:
+def _change(
+    spec: StatementSpec, statement: simple.SimpleChange, client: MetastorePort
+) -> ArrowStatement:
     table, condition, assignments = statement.table, statement.condition, statement.assignments
     search = Search(
         reach=condition,
@@ -238,7 +245,7 @@ def _change(kind: str, statement: simple.SimpleChange, client: MetastorePort) ->
 
     operation = DataOperation.DELETE if assignments is None else DataOperation.UPDATE
     return ArrowStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({operation}),
         make_events=make,
@@ -272,10 +279,10 @@ def partitions_where(
 # ---- MERGE ---------------------------------------------------------------------------------------
 
 
-def _merge(kind: str, statement: RowMerge, client: MetastorePort) -> ArrowStatement:
+def _merge(spec: StatementSpec, statement: RowMerge, client: MetastorePort) -> ArrowStatement:
     table = statement.table
     return ArrowStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
         make_events=partial(_merge_events, statement),
@@ -408,7 +415,9 @@ def _merged_partitions(statement: RowMerge, client: MetastorePort) -> Callable[[
 # ---- TRUNCATE ------------------------------------------------------------------------------------
 
 
-def _truncate(kind: str, statement: simple.SimpleTruncate, client: MetastorePort) -> ArrowStatement:
+def _truncate(
+    spec: StatementSpec, statement: simple.SimpleTruncate, client: MetastorePort
+) -> ArrowStatement:
     table, values = statement.table, statement.partition
 
     def meant(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...]:
@@ -424,7 +433,7 @@ def _truncate(kind: str, statement: simple.SimpleTruncate, client: MetastorePort
         raise partition_missing(table, TruncateSpec(target=str(table.ref), partition=shown))
     is_one = len(partitions) == 1 and len(values) == len(table.partition_columns)
     return ArrowStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
@@ -440,14 +449,14 @@ def _truncate(kind: str, statement: simple.SimpleTruncate, client: MetastorePort
 
 
 def _load(
-    kind: str, statement: simple.SimpleLoad, client: MetastorePort, limits: Limits
+    spec: StatementSpec, statement: simple.SimpleLoad, client: MetastorePort, limits: Limits
 ) -> ArrowStatement:
     program = checked_load(
         client, statement.table, statement.location, statement.partition, limits.check_files
     )
     operation = DataOperation.OVERWRITE if statement.overwrites else DataOperation.INSERT
     return ArrowStatement(
-        kind=kind,
+        spec=spec,
         table=statement.table,
         operations=frozenset({operation}),
         make_events=None,

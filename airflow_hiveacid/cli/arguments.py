@@ -127,7 +127,7 @@ DRY_RUN: Final = argument("--dry-run", action="store_true", help="report, and ch
 
 def version_arguments(of: str) -> tuple[Argument, ...]:
     """Return the arguments that select a version of a table; `of` begins each help text."""
-    parse = "airflow_hiveacid.format.state.versions:VersionSpec.parse"
+    parse = "airflow_hiveacid.format.versions:VersionSpec.parse"
     return (
         argument(
             "--version",

@@ -55,7 +55,7 @@ class Command:
     def load(self) -> Callable[[argparse.Namespace], Iterator[str]]:
         """Import and return the function."""
         function: Callable[[argparse.Namespace], Iterator[str]] = named(
-            f"airflow_hiveacid.cli.commands.{self.function}"
+            f"airflow_hiveacid.cli.{self.function}"
         )
         return function
 

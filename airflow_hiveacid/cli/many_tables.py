@@ -20,7 +20,7 @@ from airflow_hiveacid.cli.exit_codes import ExitCode, NoTableMatchesError
 from airflow_hiveacid.cli.output import Answer, Column, Record, shown, value_text
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.maintenance.many_tables import TablesRun
-from airflow_hiveacid.operators.collecting.findings import Urgency
+from airflow_hiveacid.operators.reporting.findings import Urgency
 from airflow_hiveacid.operators.reporting.plan_text import size_text
 
 SKIPPED: Final = "skipped"

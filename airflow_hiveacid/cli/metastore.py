@@ -24,12 +24,12 @@ from airflow_hiveacid.hooks.settings import settings_of as settings_of_connectio
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.metastore.client import MetastoreClient
 
 
 def connected(options: argparse.Namespace) -> MetastoreClient:
     """Return a metastore client; it connects when its first method is called."""
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - needs Thrift
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - needs Thrift
 
     return connect(endpoint_of(options))
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_hiveacid.format.records.commits import time_text
+from airflow_hiveacid.format.records import time_text
 from airflow_hiveacid.format.words import printable
 
 if TYPE_CHECKING:

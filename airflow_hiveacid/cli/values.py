@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.listed_tables import is_pattern
 from airflow_hiveacid.plan.arguments import duration_s, table_patterns
 

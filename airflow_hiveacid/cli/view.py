@@ -1,4 +1,4 @@
-"""The part of a table that a command reads: roots, columns and visible writes.
+"""The part of a table that a command reads: roots, columns and visible writes; and its rows.
 
 They come from the metastore or, with `--location`, only from the options. A scan of a table runs in
 a read transaction, so no cleaner removes a file during the scan.
@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from airflow_hiveacid.cli import metastore as cli_metastore
+from airflow_hiveacid.cli.output import Record
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     AS_ORC,
     UNPARTITIONED,
@@ -30,13 +35,23 @@ from airflow_hiveacid.format.table import (
     Storage,
     TableInfo,
     TransactionalKind,
+    own_columns,
 )
-from airflow_hiveacid.format.types import StructType, parse_type
-from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
+from airflow_hiveacid.format.types import HiveType, PrimitiveType, StructType, parse_type
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
+from airflow_hiveacid.metastore.transactions import JobTerms
+from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
+from airflow_hiveacid.storage.plain.files import check_files_readable
+from airflow_hiveacid.storage.plain.rows import scan_plain
+from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.storage.values.convert import Matching
+from airflow_hiveacid.storage.values.hive_text import json_lines
+from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:
@@ -218,3 +233,107 @@ def _partitions(
     if not partitions:
         raise errors.PartitionNotFoundError(table=table.ref, partition=wanted)
     return partitions
+
+
+ROW_ID: Final = "row_id"
+_IDENTITY: Final = StructType(
+    (
+        ("writeid", PrimitiveType("bigint")),
+        ("bucketid", PrimitiveType("int")),
+        ("rowid", PrimitiveType("bigint")),
+    )
+)
+_WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
+    """Yield batches of visible rows with their partition columns, at most `limit` (0: all)."""
+    types: list[HiveType] = [parse_type(column.type) for column in view.columns]
+    types += [
+        PrimitiveType("bigint" if column.type in _WHOLE_NUMBERS else "string")
+        for column in view.partition_columns
+    ]
+    names = [column.name for column in (*view.columns, *view.partition_columns)]
+    if with_identity:
+        types, names = [_IDENTITY, *types], [ROW_ID, *names]
+    remaining = limit or None
+    for root in view.roots:
+        for batch in _rows(view, root, with_identity=with_identity):
+            whole = _with_partition(batch.slice(0, remaining), view, root)
+            lines = json_lines(whole, types)
+            yield [dict(zip(names, json.loads(line), strict=True)) for line in lines]
+            if remaining is not None:
+                remaining -= whole.num_rows
+                if remaining <= 0:
+                    return
+
+
+def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
+    """Count a root's visible rows by write ID; rows without row IDs are counted under 0."""
+    rows_per_write: Counter[int] = Counter()
+    if view.kind is not TransactionalKind.FULL_ACID:
+        rows_per_write[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))
+        return rows_per_write
+    for batch in scan(
+        root.location,
+        view.columns,
+        view.write_ids,
+        view.txns,
+        data_columns=(),
+        with_identity=True,
+        state=root.state,
+    ):
+        counts = pc.value_counts(pc.struct_field(batch.column(IDENTITY), 0))
+        for entry in counts.to_pylist():
+            rows_per_write[entry["values"]] += entry["counts"]
+    return rows_per_write
+
+
+def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[pa.RecordBatch]:
+    if view.kind is TransactionalKind.FULL_ACID:
+        return scan(
+            root.location,
+            view.columns,
+            view.write_ids,
+            view.txns,
+            with_identity=with_identity,
+            timestamps=TimestampForm.PAIR,
+            matching=Matching.UNAMBIGUOUS,
+            state=root.state,
+        )
+    if with_identity:
+        raise errors.ConfigurationError(
+            "rows of an insert-only table have no identity; omit --row-ids"
+        )
+    check_files_readable(view.title, root.storage, view.parameters, view.columns)
+    format_ = root.storage.format
+    return scan_plain(
+        root.location,
+        view.columns,
+        format_,
+        view.write_ids,
+        view.txns,
+        with_originals=view.with_originals,
+        text=text_form(
+            view.title,
+            view.storage,
+            view.parameters,
+            root.storage if view.partition_columns else None,
+        ),
+        own=own_columns(view.title, view.columns, root.partition, root.columns, format_),
+        timestamps=TimestampForm.PAIR,
+        state=root.state,
+    )
+
+
+def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> pa.RecordBatch:
+    texts = partition_texts(view.partition_columns, root.partition)
+    for column, text in zip(view.partition_columns, texts, strict=True):
+        is_number = column.type in _WHOLE_NUMBERS
+        scalar = (
+            pa.scalar(None if text is None else int(text), pa.int64())
+            if is_number
+            else pa.scalar(text, pa.string())
+        )
+        batch = batch.append_column(column.name, pa.repeat(scalar, batch.num_rows))
+    return batch

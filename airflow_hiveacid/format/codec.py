@@ -4,7 +4,7 @@ Fields may be str, int, float, bool, None, enums, tuples, frozen sets, mappings 
 text, nested dataclasses, and named tuples. A `Codec` reads the JSON values back by the type hints.
 
 Example:
-    >>> from airflow_hiveacid.format.records.maintenance import Move
+    >>> from airflow_hiveacid.format.records import Move
     >>> to_json(Move(location="/t", source="a", target="b"))
     {'location': '/t', 'source': 'a', 'target': 'b'}
     >>> Codec().read(Move, {"location": "/t", "source": "a", "target": "b"})

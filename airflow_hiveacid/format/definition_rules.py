@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from airflow_hiveacid.format.conflicts import POLICY_PROPERTY
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.policies import POLICY_PROPERTY
 from airflow_hiveacid.format.table import READS_ORIGINALS
 from airflow_hiveacid.format.types import DecimalType, PrimitiveType, VarcharType, parse_type
 

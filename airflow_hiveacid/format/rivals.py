@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
-from airflow_hiveacid.format import policies
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format import conflicts
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -21,7 +20,7 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 class ForeignWrite:
     """A directory of another job, with the highest write ID in its name."""
 
-    doing: policies.WriteKind
+    doing: conflicts.WriteKind
     write_id: WriteId
     directory: str
 
@@ -37,12 +36,12 @@ def foreign_write_of(directory: str) -> ForeignWrite | None:
         return None
     if isinstance(name, BaseName):
         is_compacted = name.visibility_txn_id is not None
-        doing = policies.WriteKind.MAJOR if is_compacted else policies.WriteKind.OVERWRITE
+        doing = conflicts.WriteKind.MAJOR if is_compacted else conflicts.WriteKind.OVERWRITE
         return ForeignWrite(doing=doing, write_id=name.write_id, directory=directory)
     if name.visibility_txn_id is not None or name.low != name.high:
-        doing = policies.WriteKind.MINOR
+        doing = conflicts.WriteKind.MINOR
     else:
-        doing = policies.WriteKind.CHANGE if name.is_delete else policies.WriteKind.INSERT
+        doing = conflicts.WriteKind.CHANGE if name.is_delete else conflicts.WriteKind.INSERT
     return ForeignWrite(doing=doing, write_id=name.high, directory=directory)
 
 
@@ -65,11 +64,11 @@ def committed_since(
     for foreign_write in map(foreign_write_of, directories):
         if foreign_write is None:
             continue
-        if foreign_write.doing in (policies.WriteKind.MINOR, policies.WriteKind.MAJOR):
+        if foreign_write.doing in (conflicts.WriteKind.MINOR, conflicts.WriteKind.MAJOR):
             write_ids = [write_id for write_id in news if _holds(foreign_write.directory, write_id)]
             if write_ids:
                 writes.append(
-                    replace(foreign_write, doing=policies.WriteKind.INSERT, write_id=write_ids[-1])
+                    replace(foreign_write, doing=conflicts.WriteKind.INSERT, write_id=write_ids[-1])
                 )
         elif now.is_visible(foreign_write.write_id) and not began.is_visible(
             foreign_write.write_id
@@ -112,13 +111,13 @@ def come_since(
 
 def first_rival(
     foreign_writes: Iterable[ForeignWrite],
-    policy: policies.ConflictPolicy,
-    generation: MetastoreGeneration,
-    later: policies.WriteKind,
+    policy: conflicts.ConflictPolicy,
+    generation: conflicts.MetastoreGeneration,
+    later: conflicts.WriteKind,
 ) -> ForeignWrite | None:
     """Return the first write that makes a job of kind `later` fail if the job ends now, if any."""
     for foreign_write in sorted(foreign_writes, key=lambda d: (d.write_id, d.directory)):
-        meeting = policies.Meeting(earlier=foreign_write.doing, later=later)
-        if policies.outcome(policy, generation, meeting) is policies.ConflictOutcome.FAILS:
+        meeting = conflicts.Meeting(earlier=foreign_write.doing, later=later)
+        if conflicts.outcome(policy, generation, meeting) is conflicts.ConflictOutcome.FAILS:
             return foreign_write
     return None

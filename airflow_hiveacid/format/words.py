@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 _MOST_SHOWN: Final = 100
@@ -94,6 +95,17 @@ def without_ages(text: str) -> str:
         'open for  , job etl'
     """
     return _AGE.sub("", text)
+
+
+def counted(texts: Iterable[str]) -> Counter[str]:
+    """Return the number of each text; texts that differ only in time spans count as the first.
+
+    Example:
+        >>> counted(["open for 2 s", "open for 3 s", "a tag needs it"])
+        Counter({'open for 2 s': 2, 'a tag needs it': 1})
+    """
+    firsts: dict[str, str] = {}
+    return Counter(firsts.setdefault(without_ages(text), text) for text in texts)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -16,7 +16,7 @@ from airflow_hiveacid.lazy_names import lazy_names
 _HOMES = {
     "airflow_hiveacid.format.conflicts": ("DataOperation",),
     "airflow_hiveacid.format.table": ("TableRef",),
-    "airflow_hiveacid.format.state.versions": ("VersionSpec",),
+    "airflow_hiveacid.format.versions": ("VersionSpec",),
     "airflow_hiveacid.hooks.hive_acid": ("HiveAcidHook",),
     "airflow_hiveacid.metastore.compaction_queue": ("CompactionType",),
     "airflow_hiveacid.metastore.locks": ("TableAccess",),

@@ -1,7 +1,7 @@
 # Made by `python -m tools.face_stubs`.
 from airflow_hiveacid.format.conflicts import DataOperation as DataOperation
-from airflow_hiveacid.format.state.versions import VersionSpec as VersionSpec
 from airflow_hiveacid.format.table import TableRef as TableRef
+from airflow_hiveacid.format.versions import VersionSpec as VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook as HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import AbortTransactions as AbortTransactions
 from airflow_hiveacid.jobs.metastore_statements import AddColumns as AddColumns

@@ -19,13 +19,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.extras import Extras, extras_of
 from airflow_hiveacid.hooks.logins import parse_login
+from airflow_hiveacid.jobs import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S, Engine
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport, login_problem
-from airflow_hiveacid.jobs.engine import Engine
-from airflow_hiveacid.jobs.time_limits import CALL_TIMEOUT_S, CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S
 from airflow_hiveacid.provider_info import get_provider_info
 
 if TYPE_CHECKING:

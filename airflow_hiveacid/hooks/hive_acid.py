@@ -24,10 +24,10 @@ from airflow.sdk.log import mask_secret
 from airflow_hiveacid.airflow_names import AirflowException, AirflowNotFoundException
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.records import Tag
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.hooks.connection import (
     CONN_TYPE,
@@ -35,21 +35,20 @@ from airflow_hiveacid.hooks.connection import (
     MetastoreSettings,
     parse_settings,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import Login, secret_source_of
+from airflow_hiveacid.jobs.endpoint import Login, MetastoreEndpoint, secret_source_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.locks import LockInfo, TableAccess, concerning
 from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn, snapshot_now
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.keeping import READABLE_FOR, duration
 from airflow_hiveacid.plan.thresholds import TableHealth
 
 if TYPE_CHECKING:
     from hmsclient import HMSClient
 
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
-    from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
+    from airflow_hiveacid.metastore.client import MetastoreClient
+    from airflow_hiveacid.metastore.definitions import Before, DefinitionOutcome
     from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
     from airflow_hiveacid.versions.history import TableHistory
 
@@ -137,13 +136,13 @@ class HiveAcidHook(BaseHook):
 
         Use the client in a `with` statement.
         """
-        from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
 
         return connect(self.endpoint())
 
     def test_connection(self) -> tuple[bool, str]:
         """Test the connection for Airflow's Test button: return whether it works, and a message."""
-        from airflow_hiveacid.metastore.client.metastore_client import server_states  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.metastore.client import server_states  # noqa: PLC0415 - brings Thrift
         from airflow_hiveacid.metastore.preflight import preflight  # noqa: PLC0415 - as above
 
         try:
@@ -432,7 +431,7 @@ class HiveAcidHook(BaseHook):
             KeepingRefusedError: the table's files cannot be kept yet; retry.
             HiveAcidError: the version does not exist, or can no longer be read.
         """
-        from airflow_hiveacid.versions.tags import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.versions.keeping import make_tag, time_from_now  # noqa: PLC0415 - needs Arrow
 
         with self.metastore() as client:
             if keep_for_s is not None:
@@ -454,7 +453,7 @@ class HiveAcidHook(BaseHook):
             InputError: the table does not exist.
             StorageError: the table's notes cannot be read or written.
         """
-        from airflow_hiveacid.storage.stores.notes.version_notes import (  # noqa: PLC0415 - needs Arrow
+        from airflow_hiveacid.storage.stores.version_notes import (  # noqa: PLC0415 - needs Arrow
             VersionNotes,
         )
 

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import Extras
-from airflow_hiveacid.jobs import logins
+from airflow_hiveacid.jobs import endpoint
 
 
 class Authentication(enum.Enum):
@@ -59,19 +59,21 @@ _USERS: Final[Mapping[str, tuple[Authentication, ...]]] = MappingProxyType(
 """Each field, with the kinds of login that use it; other kinds would ignore the field."""
 
 
-def parse_login(extras: Extras, user: str | None) -> logins.Login | None:
+def parse_login(extras: Extras, user: str | None) -> endpoint.Login | None:
     """Parse and check the login; `user` is the value of Airflow's login field."""
     kind = extras.choice("authentication", Authentication.NONE)
     is_default = (extras.text("protection") or _DEFAULT) == _DEFAULT
     protection = (
-        None if is_default else extras.choice("protection", logins.Protection.AUTHENTICATION)
+        None if is_default else extras.choice("protection", endpoint.Protection.AUTHENTICATION)
     )
     in_clear = extras.truth("secret_in_clear", default=False)
     texts = {name: extras.text(name) for name in (*_KERBEROS_FIELDS, "secret_from")}
     names = {name for name, text in texts.items() if text}
     # Airflow's form sets `protection` and `secret_in_clear` to their default values, so treat a
     # default value as missing.
-    names |= {"protection"} if protection not in (None, logins.Protection.AUTHENTICATION) else set()
+    names |= (
+        {"protection"} if protection not in (None, endpoint.Protection.AUTHENTICATION) else set()
+    )
     names |= {"secret_in_clear"} if in_clear else set()
     for name in sorted(names):
         if kind not in _USERS[name]:
@@ -99,9 +101,9 @@ def _check_needs(
         raise extras.wrong("login", f"is empty, but authentication {kind.value} requires a user")
 
 
-def _secret(extras: Extras, text: str | None) -> logins.SecretSource | None:
+def _secret(extras: Extras, text: str | None) -> endpoint.SecretSource | None:
     try:
-        return logins.SecretSource.parse(text) if text else None
+        return endpoint.SecretSource.parse(text) if text else None
     except ConfigurationError as error:
         raise extras.wrong("secret_from", str(error)) from error
 
@@ -111,15 +113,15 @@ def _login(  # noqa: PLR0913 - one argument for each possible part of a login
     texts: Mapping[str, str | None],
     *,
     user: str,
-    secret: logins.SecretSource | None,
-    protection: logins.Protection | None,
+    secret: endpoint.SecretSource | None,
+    protection: endpoint.Protection | None,
     in_clear: bool,
-) -> logins.Login | None:
+) -> endpoint.Login | None:
     match kind:
         case Authentication.NONE:
             return None
         case Authentication.KERBEROS:
-            return logins.KerberosLogin(
+            return endpoint.KerberosLogin(
                 service=texts["kerberos_service"] or "",
                 client=texts["kerberos_client"],
                 keytab=texts["kerberos_keytab"],
@@ -127,14 +129,14 @@ def _login(  # noqa: PLR0913 - one argument for each possible part of a login
                 protection=protection,
             )
         case Authentication.TOKEN:
-            return logins.TokenLogin(token=secret, protection=protection)
+            return endpoint.TokenLogin(token=secret, protection=protection)
         case Authentication.PASSWORD:
-            return logins.PasswordLogin(
-                user=user, password=secret or logins.SecretSource(), in_clear=in_clear
+            return endpoint.PasswordLogin(
+                user=user, password=secret or endpoint.SecretSource(), in_clear=in_clear
             )
         case Authentication.BEARER:
-            return logins.BearerLogin(bearer=secret or logins.SecretSource(), in_clear=in_clear)
+            return endpoint.BearerLogin(bearer=secret or endpoint.SecretSource(), in_clear=in_clear)
         case Authentication.HEADER:
-            return logins.HeaderLogin(user=user)
+            return endpoint.HeaderLogin(user=user)
         case _:
             assert_never(kind)

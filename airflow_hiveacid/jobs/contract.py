@@ -2,6 +2,10 @@
 
 An unknown or missing field is an error that names the older side.
 
+A driver on a worker finds out that its worker is gone by a file that the worker locks. The worker
+holds the lock while it waits for the driver. The kernel releases the lock when the worker's process
+ends, even after SIGKILL. Both sides need only the standard library.
+
 Example:
     >>> read_object('{"version": 1, "kind": "clean"}', reader=Side.APPLICATION)
     {'kind': 'clean'}
@@ -10,14 +14,21 @@ Example:
 from __future__ import annotations
 
 import enum
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.codec import Codec, MisfitError, MissingFieldError, UnknownFieldError
 from airflow_hiveacid.format.errors import ContractVersionError
 
 CONTRACT_VERSION: Final = 1
-"""The version of the contract, incremented whenever a field is added, removed or redefined."""
+"""The version of the contract, incremented when a field is removed or redefined.
+
+A new field needs no new version: an older reader refuses it by its name.
+"""
 
 _CODECS: Final = {needs_all: Codec(needs_all=needs_all) for needs_all in (False, True)}
 
@@ -89,3 +100,25 @@ def _error(side: str, detail: str) -> ContractVersionError:
     return ContractVersionError(
         found=CONTRACT_VERSION, supported=CONTRACT_VERSION, side=side, detail=detail
     )
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Lock an existing file for the `with` block; a child process does not inherit the lock."""
+    with path.open("rb") as file:
+        # Without the lock, the driver gets the same error, and continues.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+def worker_lives(path: str) -> bool:
+    """Return false if no process holds the lock, or if the file is gone."""
+    try:
+        with Path(path).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:  # the lock is held, or this file system has no locks
+        return True
+    return False

@@ -15,9 +15,8 @@ from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import CommitStateUnknownError, ConfigurationError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.statements import StatementSpec, TransactionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.statements import StatementSpec, TransactionSpec
 from airflow_hiveacid.lake import statements
 from airflow_hiveacid.lake.session import Session, without_spark
 from airflow_hiveacid.plan.transactions import check_order, numbered
@@ -174,7 +173,7 @@ class LakeTransaction:
         number = len(self._changes) + 1
         with numbered(number, number), without_spark(ref):
             spec, work = describe(self._job)
-            change = planned(kind_of(spec), work, self._job.client)
+            change = planned(spec, work, self._job.client)
             check_order([*(one.step for one in self._changes), change.step])
         self._specs.append(spec)
         self._changes.append(change)

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Self
 
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
+from airflow_hiveacid.arrow import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.jobs import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.specs.statements import StreamTable, TransactionSpec
-from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.jobs.statements import StreamTable, TransactionSpec
 from airflow_hiveacid.lake.changes import LakeTransaction
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.lake.table import Table
-from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.metastore.client import connect as client_of
 from airflow_hiveacid.plan.arguments import stored_text
 from airflow_hiveacid.writing.streams import APPEND, Stream, stream_tables
 

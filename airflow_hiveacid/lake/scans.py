@@ -13,12 +13,11 @@ import pyarrow as pa
 from airflow_hiveacid.arrow.scan import ScanPlan, plan_scan
 from airflow_hiveacid.arrow.statements import partitions_where
 from airflow_hiveacid.format.errors import ConfigurationError, StorageError
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.lake.session import HeldSnapshot, without_spark
 from airflow_hiveacid.plan.statements.conditions import Condition
-from airflow_hiveacid.reading.access import Touched, touched_as_of
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.reading.table_view import view_of
+from airflow_hiveacid.reading.table_view import Touched, touched_as_of, view_of
 from airflow_hiveacid.versions.past import past_of
 
 if TYPE_CHECKING:

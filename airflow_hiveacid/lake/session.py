@@ -18,18 +18,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
+from airflow_hiveacid.arrow import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.words import escape_our_log
+from airflow_hiveacid.jobs import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.time_limits import LOCK_TIMEOUT_S
+from airflow_hiveacid.jobs.job import Job, JobSpec
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.preflight import log_findings
-from airflow_hiveacid.metastore.transactions.terms import Clock, JobTerms
+from airflow_hiveacid.metastore.transactions import Clock, JobTerms
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.writing.job import WritingJob
 

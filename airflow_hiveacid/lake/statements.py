@@ -20,13 +20,13 @@ from airflow_hiveacid.arrow.statements import RowInsert, RowMerge
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs import statements as specs
+from airflow_hiveacid.jobs import statements as specs
 from airflow_hiveacid.plan.statements import arguments, simple
 from airflow_hiveacid.plan.statements.conditions import Condition, column_type, condition_of
 from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.storage.values.char_text import is_utf8
+from airflow_hiveacid.storage.values.limits import is_utf8
 
 _DELETE: Final = (specs.MergeClause(when=specs.MergeWhen.MATCHED, action=specs.MergeAction.DELETE),)
 _GRAMMAR: Final = (

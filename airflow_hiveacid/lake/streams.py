@@ -14,9 +14,8 @@ from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError, FencedError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.lake import statements
 from airflow_hiveacid.lake.session import Session, without_spark
 from airflow_hiveacid.plan.transactions import numbered
@@ -181,5 +180,5 @@ class StreamWriter:
                 made = statements.upsertion(table, rows, each.keys) if merges else None
                 if made is None or not rows.num_rows:
                     made = statements.insertion(table, empty if merges else rows, overwrites=False)
-                changes.append(planned(kind_of(made.spec), made.work, job.client))
+                changes.append(planned(made.spec, made.work, job.client))
         return changes

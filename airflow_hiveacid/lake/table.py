@@ -7,17 +7,16 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.compaction import compact_in_process
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.scan import schema_of
 from airflow_hiveacid.arrow.statements import planned
 from airflow_hiveacid.format.errors import CommitStateUnknownError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import kind_of
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
@@ -210,7 +209,7 @@ class Table(TableChanges[JobResult]):
         with self._session.job(_NO_STATEMENT) as job:
             with without_spark(self._ref):
                 spec, work = describe(job)
-                change = planned(kind_of(spec), work, job.client)
+                change = planned(spec, work, job.client)
             try:
                 result = run_changes(self._session, job, spec, [change])
             except (CommitStateUnknownError, KeyboardInterrupt):

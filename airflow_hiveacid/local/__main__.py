@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.process import LocalServerError
 from airflow_hiveacid.local.releases import HIVE_4, RELEASES
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.local.stack import has_postgres, postgres_below, start_on_postgres
 

@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError, ServerStartError
 from airflow_hiveacid.local.process import (
     Command,
+    LocalServerError,
+    MissingProgramError,
     Progress,
     RecordedServer,
     ServerConfig,
+    ServerStartError,
     free_port,
     log_progress,
 )

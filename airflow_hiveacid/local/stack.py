@@ -12,9 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
 from airflow_hiveacid.local.postgres import LocalPostgres
 from airflow_hiveacid.local.process import Progress, ServerConfig, log_progress
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 
 _DATABASE: Final = "metastore"

@@ -14,15 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Tag
-from airflow_hiveacid.format.records.maintenance import FirstSeen, Reader
+from airflow_hiveacid.format.records import FirstSeen, Horizon, Reader, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import oldest_readable
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.versions import oldest_readable
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import (
@@ -45,6 +44,8 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan import cleaning
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, readable_for
+from airflow_hiveacid.storage.stores.conversion_note import unfinished_conversion
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import (
     give_up,
     list_directories,
@@ -52,10 +53,8 @@ from airflow_hiveacid.storage.stores.listing import (
     open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import opted_out_of
 from airflow_hiveacid.versions.losses import note_lost
 
@@ -264,7 +263,7 @@ class Cleaner:
 
         A transaction that reads an earlier version reads our notes first, so files are kept for
         those that may have read them before the horizon was written. The cleaner reads tags after
-        it has written the horizon, and `versions.tags.make_tag` reads horizons after it has written
+        it has written the horizon, and `make_tag` reads horizons after it has written
         its tag, so one of them sees the other. A note of the horizon is added to `seen`.
         """
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():

@@ -15,9 +15,8 @@ from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome, switched_off
 from airflow_hiveacid.maintenance.overview import with_past
@@ -28,10 +27,9 @@ from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_ent
 from airflow_hiveacid.plan.cleaning import Removal, UnknownPath
 from airflow_hiveacid.plan.statements.dml import check_cleanable
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
 from airflow_hiveacid.storage.stores.staging import check_publishable
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 _COMMITS_REMEMBERED_S: Final = 30 * 86400.0
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
@@ -36,6 +36,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     waiting_requests,
 )
 from airflow_hiveacid.plan.compaction import (
+    NO_DELTA,
     Appearance,
     CompactionPlan,
     NoCompaction,
@@ -47,8 +48,7 @@ from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, Threshold
 from airflow_hiveacid.storage.acid.read.inspect import delete_events
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
 from airflow_hiveacid.versions.keeping import opted_out_of
 
 Requests = Mapping[PartitionName | None, queue.CompactionEntry]
@@ -171,20 +171,23 @@ class CompactionFacts:
 
     def _plan(self, client: MetastorePort) -> CompactionPlan | NoCompaction:
         with suppress(errors.NotEnoughHistoryError):  # `known` is too old
-            return self._planned(client, self.state(client, self.known))
-        snapshot = snapshot_now(client, [self.table.ref])
-        return self._planned(client, self.state(client, snapshot))
+            return self._planned(client, self.known)
+        return self._planned(client, snapshot_now(client, [self.table.ref]))
 
-    def _planned(self, client: MetastorePort, state: AcidState) -> CompactionPlan | NoCompaction:
+    def _planned(self, client: MetastorePort, snapshot: Snapshot) -> CompactionPlan | NoCompaction:
         """Return the plan; report a request if the plan can include none of its writes.
 
         A compactor sees only writes below the lowest open write ID, and ignores directories above
         the end of the list of write IDs, which may end too early on a 4.0.1 metastore.
         """
+        state = self.state(client, snapshot)
         plan = self._wanted(client, state)
-        is_requested = self.spec.choice is not CompactionChoice.AUTO
-        if isinstance(plan, CompactionPlan) or not is_requested or not state.invisible:
+        if isinstance(plan, CompactionPlan) or not state.invisible:
             return plan
+        if self.spec.choice is CompactionChoice.AUTO:
+            high = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref)).high_watermark
+            is_later = any(directory.high > high for directory in state.invisible)
+            return _below(plan, f"write ID {high + 1}") if is_later else plan
         snapshot = snapshot_now(client, [self.table.ref])
         plan = self._wanted(client, self.state(client, snapshot))
         if isinstance(plan, CompactionPlan):
@@ -192,9 +195,9 @@ class CompactionFacts:
         write_ids = snapshot.write_ids(self.table.ref)
         listing = list_table(self.partition.location)
         reader_state = resolve(listing, write_ids, snapshot.txns, self.table.kind)
-        if isinstance(self._wanted(client, reader_state), NoCompaction):
-            return plan
         lowest = write_ids.min_open_write_id
+        if isinstance(self._wanted(client, reader_state), NoCompaction):
+            return plan if lowest is None else _below(plan, f"write ID {lowest}, which is open")
         if lowest is not None:
             why = f"write ID {lowest} is open, and a compaction includes only writes below it"
         else:
@@ -293,6 +296,11 @@ class CompactionFacts:
         return outcome
 
 
+def _below(plan: NoCompaction, first: str) -> NoCompaction:
+    """Return the decision; if there is no delta, its reason names the first write left out."""
+    return dataclasses.replace(plan, why=plan.why.replace(NO_DELTA, f"{NO_DELTA} below {first}"))
+
+
 def read_facts(
     client: MetastorePort,
     table: TableInfo,
@@ -349,10 +357,7 @@ def check_can_serve(client: MetastorePort, choice: CompactionChoice) -> None:
 
 def thresholds_of(table: TableInfo, spec: CompactSpec) -> CompactionPolicy:
     """Return the thresholds that apply to a table in this job."""
-    thresholds = GivenThresholds(
-        delta_count=spec.delta_count, delta_ratio=spec.delta_ratio, also_when=spec.also_when
-    )
-    return thresholds.policy_for(table)
+    return GivenThresholds.of(spec).policy_for(table)
 
 
 def why_switched_off(table: TableInfo, spec: CompactSpec) -> str | None:

@@ -15,13 +15,12 @@ from functools import partial
 from typing import Self
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
+from airflow_hiveacid.format.conflicts import chosen_policy
 from airflow_hiveacid.format.errors import CompactionNotDoneError, ConfigurationError, typed
-from airflow_hiveacid.format.policies import chosen_policy
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.format.words import age_text, first_few, several
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import AtEnd, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import (
     NOTHING,
     OVERDUE_S,
@@ -33,7 +32,7 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     thresholds_of,
     why_switched_off,
 )
-from airflow_hiveacid.maintenance.looks import PlannedPart, PlanNotes
+from airflow_hiveacid.maintenance.health import PlannedPart, PlanNotes
 from airflow_hiveacid.maintenance.many_tables import TablesRun, grouped, matching_tables
 from airflow_hiveacid.metastore.compaction_queue import ClaimedCompaction, in_queue
 from airflow_hiveacid.metastore.listed_tables import matches, partitions_of
@@ -284,7 +283,7 @@ def _facts(
 def _to_plan(
     client: MetastorePort, table: TableInfo, run: TablesPlan
 ) -> Callable[[Requests], Sequence[PartitionInfo]]:
-    """Return a function that finds the partitions that may be due (`maintenance.looks`).
+    """Return a function that finds the partitions that may be due (`maintenance.health`).
 
     Without notes, they are found now, so that a missing one is an error before anything is written.
     """

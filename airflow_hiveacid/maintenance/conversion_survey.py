@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName, looks_like_directory_name, parse_directory_name
-from airflow_hiveacid.format.records.maintenance import Move
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import (
     FileFormat,
     PartitionInfo,
@@ -27,17 +27,17 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.words import first_few
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.storage.plain.compact import require_compactable
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.text_form import check_text_writable
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import files_below, list_roots
 from airflow_hiveacid.storage.stores.locations import locate, open_location
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.column_types import row_type
 

@@ -19,8 +19,8 @@ from typing import Final, TypeVar
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import TablesSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import TablesSpec
 from airflow_hiveacid.maintenance.ownership import Neighbours
 from airflow_hiveacid.metastore.listed_tables import is_pattern, transactional_tables
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.keeping import Promises, Tag
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry, Promises, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.keeping import readable_for
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HiddenFiles
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import look_after
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.losses import loss_detector_of

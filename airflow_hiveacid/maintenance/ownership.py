@@ -19,12 +19,11 @@ from threading import Lock
 from typing import Final
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, Owner
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import (
     PartitionInfo,
     PartitionName,
@@ -35,6 +34,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.metastore.listed_tables import every_table
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.stores.filesystem import exists
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.locations import (
     Identity,
     directories_around,
@@ -42,9 +42,8 @@ from airflow_hiveacid.storage.stores.locations import (
     is_within,
     open_location,
 )
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.staging import is_publishable
+from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner, owner_uri
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]

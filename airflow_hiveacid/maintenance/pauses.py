@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.records.maintenance import CompactionFailures
+from airflow_hiveacid.format.records import CompactionFailures
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 
 FAILURES: Final = 2
 """As hive.compactor.initiator.failed.compacts.threshold."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
@@ -29,7 +29,7 @@ from airflow_hiveacid.plan.cleaning import CleaningPlan, Removal, StagingDirecto
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, delete_file
 from airflow_hiveacid.storage.stores.listing import files_below, tree_size
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.threads import side_by_side
 
 log = logging.getLogger("hiveacid")

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format import names
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S, UnknownPath
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_levels, tree_size
 from airflow_hiveacid.storage.stores.locations import locate, open_location
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 log = logging.getLogger("hiveacid")

@@ -26,8 +26,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.metastore import process_user
 from airflow_hiveacid.metastore.gen.tables import ttypes
-from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.wire import Struct
 
 STATISTICS_FLAG: Final = "COLUMN_STATS_ACCURATE"

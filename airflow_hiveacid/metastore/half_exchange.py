@@ -1,6 +1,6 @@
 """A table whose name is free, because a job died while a flat copy took over the name.
 
-The job renames the full-ACID table, then its copy (`spark.maintenance.exchange`). Between the two,
+The job renames the full-ACID table, then its copy (`spark.conversions`). Between the two,
 the table is missing, and a new table with its name would hide the rows of both.
 """
 

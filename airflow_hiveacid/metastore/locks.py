@@ -15,17 +15,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import (
+    ConflictPolicy,
     DataOperation,
     LockLevel,
     LockState,
     LockType,
     MetastoreGeneration,
     lock_type_for,
+    lock_under,
     may_share,
+    recorded_under,
 )
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.format.policies import ConflictPolicy, lock_under, recorded_under
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 
 
@@ -142,9 +144,13 @@ class LockInfo:
         """The database and table in lower case; of a lock on a database, the table is empty."""
         return self.db.lower(), (self.table or "").lower()
 
+    @property
+    def full_name(self) -> str:
+        """The database and table, joined by a dot; of a lock on a database, the database alone."""
+        return f"{self.db}.{self.table}" if self.table else self.db
+
     def __str__(self) -> str:
-        name = ".".join(n for n in (self.db, self.table) if n)
-        where = f"{name}/{self.partition}" if self.partition else name
+        where = f"{self.full_name}/{self.partition}" if self.partition else self.full_name
         return (
             f"{self.lock_type.value} on {where} by transaction {self.txn_id} of"
             f" {self.user}@{self.host} ({self.agent_info or 'no agent info'}, {self.state.value})"

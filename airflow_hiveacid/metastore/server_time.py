@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 

@@ -11,9 +11,9 @@ from airflow.sdk import BaseOperator, Context, Variable
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
-from airflow_hiveacid.operators.collecting.document import document
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
+from airflow_hiveacid.operators.reporting.document import document
 from airflow_hiveacid.operators.reporting.task_view import with_short_traceback
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
@@ -64,7 +64,7 @@ class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, PolicyRetries, 
     @with_short_traceback
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure the tables, and store the numbers."""
-        from airflow_hiveacid.operators.collecting.survey import survey  # noqa: PLC0415 - brings Thrift
+        from airflow_hiveacid.operators.reporting.survey import survey  # noqa: PLC0415 - brings Thrift
 
         thresholds = arguments.thresholds(self.delta_count, self.delta_ratio)
         began_s = time.time()

@@ -12,7 +12,7 @@ from airflow.sdk import BaseOperator, Context
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration
 from airflow_hiveacid.operators.rendering import ValueRendering
@@ -20,7 +20,6 @@ from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.reporting.outlets import add_alias_events
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.text import PROPERTIES, name_text, table_properties
@@ -86,8 +85,8 @@ class HiveAcidCreateTableOperator(
         insert_only: kinds.Switch = False,
         stored_as: kinds.Text = "orc",
         readable_for: Annotated[
-            str | LeftOut, Argument(arguments.or_left_out(arguments.duration_text))
-        ] = LEFT_OUT,
+            str | arguments.LeftOut, Argument(arguments.or_left_out(arguments.duration_text))
+        ] = arguments.LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,

@@ -19,7 +19,6 @@ from typing import Any, ClassVar, TypeVar
 
 from airflow_hiveacid.operators.reporting.task_view import given_fields
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import EarlyChecks
 
 _Init = TypeVar("_Init", bound=Callable[..., None])
 
@@ -41,12 +40,12 @@ class Argument:
 
     read: Callable[[Any, str], Any] = _unchanged
     field: str = ""
-    check: Callable[[EarlyChecks, Any], None] | None = None
+    check: Callable[[arguments.EarlyChecks, Any], None] | None = None
     shown_as: str = ""
     in_job: bool = True
     is_required: bool = False
 
-    def check_early(self, early: EarlyChecks, name: str, value: object) -> None:
+    def check_early(self, early: arguments.EarlyChecks, name: str, value: object) -> None:
         """Check the value of an argument while Airflow parses the DAG."""
         if self.check is None:
             early.check(self.read, **{name: value})
@@ -122,9 +121,9 @@ class DeclaredArguments:
             argument.check_early(self.early_checks, name, given[name])
 
     @property
-    def early_checks(self) -> EarlyChecks:
+    def early_checks(self) -> arguments.EarlyChecks:
         """The checks of this task while Airflow parses the DAG."""
-        return EarlyChecks(self.task_id)  # type: ignore[attr-defined]  # of Airflow's operator
+        return arguments.EarlyChecks(self.task_id)  # type: ignore[attr-defined]  # of Airflow's operator
 
     def value_of(self, name: str) -> Any:  # noqa: ANN401 - any type
         """Return the value of a rendered argument."""

@@ -12,24 +12,20 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, RestoreSpec, WhenGone
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
-from airflow_hiveacid.operators.row_change import (
-    InProcessOperator,
-    SimpleStatementOperator,
-)
+from airflow_hiveacid.operators.row_change import InProcessOperator, SimpleStatementOperator
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import LEFT_OUT, EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import check_early, job_with
 
 
-def _check_truncated_early(early: EarlyChecks, value: object) -> None:
-    if value and value is not LEFT_OUT:
+def _check_truncated_early(early: arguments.EarlyChecks, value: object) -> None:
+    if value and value is not arguments.LEFT_OUT:
         statements.check_partition_early(early, value, ())
     else:
         early.check(statements.truncated_partition, partition=value)
@@ -76,7 +72,7 @@ class HiveAcidMergeOperator(SimpleStatementOperator):
                 statements.merge_clauses, check=statements.check_clauses_early, shown_as="json"
             ),
         ],
-        condition: kinds.Condition = LEFT_OUT,
+        condition: kinds.Condition = arguments.LEFT_OUT,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -147,7 +143,7 @@ class HiveAcidUpdateOperator(SimpleStatementOperator):
         assignments: Annotated[
             Mapping[str, str], Argument(arguments.assignments, field="set", shown_as="json")
         ],
-        where: kinds.Condition = LEFT_OUT,
+        where: kinds.Condition = arguments.LEFT_OUT,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -173,7 +169,7 @@ class HiveAcidDeleteOperator(SimpleStatementOperator):
         self,
         *,
         table: kinds.Table,
-        where: kinds.Condition = LEFT_OUT,
+        where: kinds.Condition = arguments.LEFT_OUT,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
@@ -203,9 +199,9 @@ class HiveAcidTruncateOperator(SimpleStatementOperator):
         *,
         table: kinds.Table,
         partition: Annotated[
-            Mapping[str, str | int] | LeftOut,
+            Mapping[str, str | int] | arguments.LeftOut,
             Argument(statements.truncated_partition, check=_check_truncated_early),
-        ] = LEFT_OUT,
+        ] = arguments.LEFT_OUT,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
@@ -285,17 +281,17 @@ class HiveAcidRestoreOperator(InProcessOperator):
         self,
         *,
         table: kinds.Table,
-        version: kinds.Version = LEFT_OUT,
-        timestamp: kinds.Moment = LEFT_OUT,
+        version: kinds.Version = arguments.LEFT_OUT,
+        timestamp: kinds.Moment = arguments.LEFT_OUT,
         tag: Annotated[
-            str | LeftOut, setting(arguments.or_left_out(arguments.tag_name))
-        ] = LEFT_OUT,
+            str | arguments.LeftOut, setting(arguments.or_left_out(arguments.tag_name))
+        ] = arguments.LEFT_OUT,
         plan_only: kinds.Switch = False,
         **kwargs: Any,  # noqa: ANN401 - passed on
     ) -> None:
         super().__init__(**kwargs)
         self.take_arguments(locals())
-        names = [name for name in _WHICH if getattr(self, name) is not LEFT_OUT]
+        names = [name for name in _WHICH if getattr(self, name) is not arguments.LEFT_OUT]
         if len(names) != 1:
             raise ConfigurationError(
                 f"task {self.task_id!r}: give exactly one of version, timestamp and tag, found"
@@ -374,7 +370,7 @@ class HiveAcidChangeFeedOperator(HiveAcidSparkOperator):
         keys: kinds.OptionalNames = None,
         net: Annotated[bool | str, Argument(arguments.truth, field="is_net")] = False,
         columns: kinds.Names = (),
-        where: kinds.Condition = LEFT_OUT,
+        where: kinds.Condition = arguments.LEFT_OUT,
         parameters: kinds.Parameters = kinds.NO_VALUES,
         pre_images: kinds.Switch = True,
         since: _Version = None,

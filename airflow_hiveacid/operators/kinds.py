@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.operators.declaration import Argument, one_of, setting
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import EarlyChecks, LeftOut
 from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 
 
-def _check_partition_early(early: EarlyChecks, value: object) -> None:
+def _check_partition_early(early: arguments.EarlyChecks, value: object) -> None:
     statements.check_partition_early(early, value, statements.null_columns(value))
 
 
-def checked_with_sql(_early: EarlyChecks, _value: object) -> None:
+def checked_with_sql(_early: arguments.EarlyChecks, _value: object) -> None:
     """Check nothing, because parameters are checked together with the SQL that uses them."""
 
 
@@ -35,7 +34,7 @@ Source = Annotated[
     Argument(statements.source_spec, check=statements.check_source_early, shown_as="json"),
 ]
 Condition = Annotated[
-    str | LeftOut, Argument(arguments.or_left_out(arguments.condition), shown_as="sql")
+    str | arguments.LeftOut, Argument(arguments.or_left_out(arguments.condition), shown_as="sql")
 ]
 Parameters = Annotated[
     Mapping[str, Any], setting(read_parameters, check=checked_with_sql, shown_as="json")
@@ -50,6 +49,10 @@ DeltaRatio = Annotated[float | str | None, Argument(arguments.delta_ratio)]
 AlsoWhen = Annotated[Mapping[str, float | str] | str | None, Argument(arguments.also_when)]
 Choice = Annotated[str, one_of(CompactionChoice)]
 UnknownAge = Annotated[str | None, Argument(arguments.unknown_age, field="unknown_age_s")]
-Moment = Annotated[datetime | str | LeftOut, setting(arguments.or_left_out(arguments.moment))]
-Version = Annotated[int | str | LeftOut, setting(arguments.or_left_out(arguments.version))]
+Moment = Annotated[
+    datetime | str | arguments.LeftOut, setting(arguments.or_left_out(arguments.moment))
+]
+Version = Annotated[
+    int | str | arguments.LeftOut, setting(arguments.or_left_out(arguments.version))
+]
 ConnectionId = Annotated[str, setting()]

@@ -12,9 +12,8 @@ from airflow.sdk.bases.xcom import BaseXCom
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError, ErasureNotProvedError
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs import maintenance
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.operators.reporting.plan_text import erasure_lines

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.job import JobSpec, ProgramSpec
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.reporting.task_view import LONGEST_LABEL
 from airflow_hiveacid.operators.row_change import HiveAcidRowChangeOperator

@@ -7,14 +7,12 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import StatementSpec
+from airflow_hiveacid.jobs.job import OnRerun
+from airflow_hiveacid.jobs.statements import Parameter, StatementSpec
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.worker_first import EngineName, EngineOperator
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements.arguments import null_columns, partition_values
 from airflow_hiveacid.plan.statements.parameters import (
     check_all_used,
@@ -142,7 +140,7 @@ class SimpleStatementOperator(StatementOperator, InProcessOperator):
 
 
 def check_parameters_early(
-    early: EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
+    early: arguments.EarlyChecks, values: Mapping[str, Any], where: str = "", others: object = None
 ) -> None:
     """Check the parameters of a statement, except those that contain a template.
 

@@ -27,24 +27,26 @@ from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs import START_TIMEOUT_S
+from airflow_hiveacid.jobs.contract import locked
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, application_of
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
 from airflow_hiveacid.jobs.packager import application_path, cached_archive, scratch_errors
-from airflow_hiveacid.jobs.results import JobResult
 from airflow_hiveacid.jobs.short_form import is_short, short_form
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, application_of
-from airflow_hiveacid.jobs.time_limits import START_TIMEOUT_S
-from airflow_hiveacid.jobs.worker_file import locked
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import DeclaredArguments, declaration, setting
 from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting import links, task_view
-from airflow_hiveacid.operators.reporting.metrics import count_failure, count_job
-from airflow_hiveacid.operators.reporting.outlets import RerunTerms, describe_outlets
+from airflow_hiveacid.operators.reporting.outlets import (
+    RerunTerms,
+    count_failure,
+    count_job,
+    describe_outlets,
+)
 from airflow_hiveacid.operators.reporting.plan_text import detail_lines, result_lines
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission import deferral, provider_names
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
-from airflow_hiveacid.operators.submission.given_secrets import mask_secrets
+from airflow_hiveacid.operators.submission.cluster_run import Bounds
 from airflow_hiveacid.operators.submission.kill import Attempt, abort_attempt
 from airflow_hiveacid.operators.submission.outcome import judge
 from airflow_hiveacid.operators.submission.result_file import ResultFile, keep_result
@@ -62,7 +64,7 @@ from airflow_hiveacid.operators.submission.submission import (
     Submission,
 )
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
-from airflow_hiveacid.operators.submission.unused_settings import check_settings
+from airflow_hiveacid.operators.submission.user_settings import check_settings, mask_secrets
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.text import statement_text
 

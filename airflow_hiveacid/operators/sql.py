@@ -14,11 +14,10 @@ from airflow_hiveacid.format.errors import TaskKilledError
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.jobs.statements import Parameter
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file

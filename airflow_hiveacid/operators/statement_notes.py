@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, OnRerun
 from airflow_hiveacid.operators.submission.resumption import StateStore
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.definitions.work import Before
+    from airflow_hiveacid.metastore.definitions import Before
 
 _KEY: Final = "hiveacid_statement_{}"
 _BEGUN: Final = "begun"
@@ -96,7 +95,7 @@ class StatementNote:
 
     def before(self) -> Before | None:
         """Return the table's state that an earlier try stored before its first change, or None."""
-        from airflow_hiveacid.metastore.definitions.work import Before  # noqa: PLC0415 - for tasks only
+        from airflow_hiveacid.metastore.definitions import Before  # noqa: PLC0415 - for tasks only
 
         noted = self._read()
         is_own = (noted.get("generation"), noted.get("digest")) == (

@@ -13,14 +13,12 @@ from airflow.sdk import Context
 from airflow_hiveacid.format.errors import ConfigurationError, TaskKilledError
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, StreamSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, StreamSpec
-from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.operators.declaration import Argument, declaration, setting
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.reporting.metrics import count_stream
-from airflow_hiveacid.operators.reporting.outlets import RerunTerms
+from airflow_hiveacid.operators.reporting.outlets import RerunTerms, count_stream
 from airflow_hiveacid.plan import arguments
 
 if TYPE_CHECKING:

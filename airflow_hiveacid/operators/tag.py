@@ -9,8 +9,8 @@ from airflow.sdk import BaseOperator, Context
 
 from airflow_hiveacid.airflow_names import RetryPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import time_text
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, DeclaredArguments, declaration, one_of
@@ -19,7 +19,6 @@ from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.operators.submission.run_identity import generation_of, key_of, note_delivered
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.arguments import LEFT_OUT, LeftOut
 from airflow_hiveacid.plan.statements.text import as_of, name_text
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class HiveAcidTagOperator(
     shows_statement = True
     table: str
     action: str
-    keep_for: str | LeftOut
+    keep_for: str | arguments.LeftOut
     hive_acid_conn_id: str
 
     @declaration
@@ -82,12 +81,12 @@ class HiveAcidTagOperator(
         table: kinds.Table,
         name: Annotated[str, Argument(arguments.tag_name)],
         action: Annotated[str, one_of(TagAction)] = TagAction.MAKE.value,
-        version: kinds.Version = LEFT_OUT,
-        timestamp: kinds.Moment = LEFT_OUT,
-        expires: kinds.Moment = LEFT_OUT,
+        version: kinds.Version = arguments.LEFT_OUT,
+        timestamp: kinds.Moment = arguments.LEFT_OUT,
+        expires: kinds.Moment = arguments.LEFT_OUT,
         keep_for: Annotated[
-            str | LeftOut, Argument(arguments.or_left_out(arguments.duration_s))
-        ] = LEFT_OUT,
+            str | arguments.LeftOut, Argument(arguments.or_left_out(arguments.duration_s))
+        ] = arguments.LEFT_OUT,
         hive_acid_conn_id: kinds.ConnectionId = HiveAcidHook.default_conn_name,
         retry_policy: RetryPolicy | None = DEFAULT_RETRY_POLICY,
         map_index_template: str | None = task_view.MAP_INDEX_TEMPLATE,
@@ -107,7 +106,9 @@ class HiveAcidTagOperator(
         moment = self.value_of("timestamp")
         version = as_of(VersionSpec.of(self.value_of("version"), moment))
         verb = "CREATE OR REPLACE TAG" if action is TagAction.MOVE else "CREATE TAG"
-        retention = "" if self.keep_for is LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
+        retention = (
+            "" if self.keep_for is arguments.LEFT_OUT else f" RETAIN {str(self.keep_for).upper()}"
+        )
         expires = self.value_of("expires")
         until = "" if expires is None else f" -- until {expires.isoformat()}"
         return f"ALTER TABLE {table} {verb} {name}{version}{retention}{until}"
@@ -156,7 +157,8 @@ class HiveAcidTagOperator(
     def _check_together(self) -> None:
         groups = (("version", "timestamp"), ("expires", "keep_for"))
         choices = [
-            [name for name in group if getattr(self, name) is not LEFT_OUT] for group in groups
+            [name for name in group if getattr(self, name) is not arguments.LEFT_OUT]
+            for group in groups
         ]
         wrong = next((" and ".join(names) for names in choices if len(names) > 1), None)
         if wrong is not None:

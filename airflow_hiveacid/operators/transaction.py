@@ -7,10 +7,9 @@ from functools import partial as bind
 from typing import Annotated, Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError
+from airflow_hiveacid.jobs import statements as job_specs
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs import statements as job_specs
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.operators import hive_acid, kinds, row_change
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.rendering import names_file
@@ -116,7 +115,7 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
         return " ".join(self.statement.split())[:LONGEST_LABEL]
 
     def _read(
-        self, statements: object, argument: str, parameters: Mapping[str, Parameter]
+        self, statements: object, argument: str, parameters: Mapping[str, job_specs.Parameter]
     ) -> job_specs.TransactionSpec:
         if not isinstance(statements, list | tuple):
             raise ConfigurationError(f"{argument} must be a list, found {statements!r}")
@@ -141,7 +140,7 @@ class HiveAcidTransactionOperator(row_change.InProcessOperator):
         return job_specs.TransactionSpec(statements=tuple(specs))
 
     def _of_text(
-        self, sql: str, where: str, parameters: Mapping[str, Parameter]
+        self, sql: str, where: str, parameters: Mapping[str, job_specs.Parameter]
     ) -> tuple[Sequence[_Part], frozenset[str]]:
         specs: list[_Part] = []
         names: frozenset[str] = frozenset()

@@ -17,11 +17,10 @@ from airflow.sdk import Context
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.engine import Engine
+from airflow_hiveacid.jobs import Engine
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec, RestoreSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec, RestoreSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.declaration import declaration, setting
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
@@ -148,9 +147,8 @@ class EngineOperator(HiveAcidSparkOperator):
         there, so that the warnings about the metastore are only those of the engine that works.
         """
         from airflow_hiveacid.metastore.preflight import log_findings  # noqa: PLC0415 - for tasks only
-        from airflow_hiveacid.metastore.transactions.terms import JobTerms  # noqa: PLC0415 - needs Thrift
-        from airflow_hiveacid.writing.job import WritingJob  # noqa: PLC0415 - needs Arrow
-        from airflow_hiveacid.writing.step_clock import StepClock  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.transactions import JobTerms  # noqa: PLC0415 - needs Thrift
+        from airflow_hiveacid.writing.job import StepClock, WritingJob  # noqa: PLC0415 - needs Arrow
 
         steps = StepClock()
 

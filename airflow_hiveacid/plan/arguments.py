@@ -20,17 +20,16 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, TypeVar
 
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import KELVIN_SIGN, PartitionName, TableRef
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.format.words import digits, shown
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.plan.cleaning import SHORTEST_UNKNOWN_AGE_S
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits
 from airflow_hiveacid.plan.keeping import duration
-from airflow_hiveacid.plan.limits import HealthLimits
 from airflow_hiveacid.plan.thresholds import check_also_when
 from airflow_hiveacid.plan.window import WindowEnd
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import (
     STAGING_PREFIX,
@@ -21,11 +23,8 @@ from airflow_hiveacid.format.names import (
     parse_directory_name,
     parse_file_name,
 )
-from airflow_hiveacid.format.records.keeping import Tag
-from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, Reader
+from airflow_hiveacid.format.records import FirstSeen, LeftUpload, Reader, Tag
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.words import age_text
 
@@ -392,7 +391,7 @@ def waits_for(
         return f"{earlier_readers[0]}{count_text}"
     age = now_s - seen.at_s
     if age < retention_s:
-        return f"kept for {age_text(retention_s)}, of which {age_text(retention_s - age)} remain"
+        return f"the retention of {age_text(retention_s)} ends in {age_text(retention_s - age)}"
     return None
 
 

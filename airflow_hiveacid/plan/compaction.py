@@ -12,14 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory, result_of
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory
-from airflow_hiveacid.format.state.small_files import result_of
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, decide
 
 OPEN_BYTES: Final = 4 << 20
@@ -149,6 +148,7 @@ class NoCompaction:
     is_hindered: bool = False
 
 
+NO_DELTA: Final = "there is no delta"
 ONLY_HIVE_4_READS: Final = "hiveacid.only.hive4.reads"
 """Table parameter: if true, the owner declares that neither Trino nor Hive 3.1 reads the table."""
 
@@ -182,7 +182,7 @@ def plan_compaction(  # noqa: PLR0913 - every input is one fact of the decision
     deltas = (*state.deltas, *state.delete_deltas)
     if not deltas and not state.originals:
         only = "; cleaning removes the directories of aborted writes" if state.aborted else ""
-        return NoCompaction(why=f"there is no delta{only}")
+        return NoCompaction(why=f"{NO_DELTA}{only}")
     is_major, why = _kind(choice, policy, lambda: health or TableHealth.of(state, kind=kind))
     if is_major is None:
         return NoCompaction(why=why)

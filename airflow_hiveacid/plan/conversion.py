@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import names
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
-from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId, StatementId, WriteId
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.table import (
     COPY_OF,
     FileFormat,
@@ -26,7 +25,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
     kept_table,
 )
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 
 KINDS: Final = {
     ConversionTarget.FULL_ACID: TransactionalKind.FULL_ACID,

@@ -37,9 +37,9 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds, time_text
+from airflow_hiveacid.format.records import CommitNote, TimeBounds, time_text
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.versions import as_of_set
+from airflow_hiveacid.format.versions import as_of_set
 
 _MOST_SKEW_S: Final = 86400.0
 """The largest assumed difference between two clocks."""

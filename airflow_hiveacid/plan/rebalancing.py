@@ -3,7 +3,7 @@
 Must not read files or rows.
 
 Example:
-    >>> from airflow_hiveacid.format.state.acid_state import AcidState
+    >>> from airflow_hiveacid.format.acid_state import AcidState
     >>> new = AcidState(location="/t")
     >>> found = RebalancedPartition.of(new, (DataFile(size_bytes=900 << 20, rows=9),), buckets=None)
     >>> found.is_due, found.new_files, found.why
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
-from airflow_hiveacid.format.state.acid_state import AcidState
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import ArrayType, MapType, StructType, UnionType, parse_type
 from airflow_hiveacid.plan.statements.dml import check_changeable

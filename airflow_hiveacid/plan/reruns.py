@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 
 from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.job import OnRerun
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ import enum
 from dataclasses import dataclass
 from typing import Final, Self
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.change_range import ChangeRange
 
 _FEW_ROWS: Final = 10_000
 _FEW_SHARE: Final = 0.1

@@ -3,6 +3,10 @@
 A compactor sees only writes below the lowest open write ID, so all counted deltas can be compacted.
 Sensors, triggers and compaction plans use these rules.
 
+A table stays above a threshold until a compaction commits, so the rule when to repeat an event
+needs the time of the last event. With many writers, no poll may see it below, so it also needs the
+ended compactions.
+
 Example:
     >>> health = TableHealth(table="db.t", location="/t", base_bytes=1000, deltas=9, delta_bytes=99)
     >>> exceeded(health, CompactionPolicy())
@@ -10,23 +14,29 @@ Example:
     >>> from dataclasses import replace
     >>> [str(e) for e in exceeded(replace(health, delta_bytes=100), CompactionPolicy())]
     ['deltas hold 10.0 % of the base (threshold 10.0 %)']
+    >>> last = Firing(table_id="3", write_id=7, at_s=1000.0, ended_entry=0)
+    >>> later = Firing(table_id="3", write_id=8, at_s=1060.0, ended_entry=0)
+    >>> fires(None, last, refire_after_s=3600), fires(last, later, refire_after_s=3600)
+    (True, False)
+    >>> fires(last, replace(later, ended_entry=1), refire_after_s=3600)
+    True
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import mergeable
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.small_files import mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import age_text
-from airflow_hiveacid.jobs.specs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
+from airflow_hiveacid.jobs.maintenance import ABORTED_TRANSACTIONS, DELTA_COUNT, DELTA_RATIO
 
 Scalar = str | int | float | None
 """A JSON value in a record of measurements."""
@@ -90,7 +100,7 @@ class CompactionPolicy:
     * ABORTED_TRANSACTIONS and OLDEST_ABORTED_S (seconds): the aborted writes that a major
       compaction would cover (`AbortedWrites`). Hive compacts above, not at, the same number.
     * DELETED_ROWS: the visible delete events.
-    * SMALL_FILES: the small files that a compaction would merge away (`format.state.small_files`).
+    * SMALL_FILES: the small files that a compaction would merge away (`format.directories`).
     * OLDEST_DELTA_S (seconds): the age of the oldest visible delta or delete delta.
 
     Raises:
@@ -435,3 +445,45 @@ def _below(health: TableHealth, policy: CompactionPolicy) -> str:
 
 def _age(since_s: float | None, now_s: float | None) -> float | None:
     return None if since_s is None or now_s is None else max(0.0, now_s - since_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """The state of a table that needs compaction, at the time of an event or of a poll.
+
+    `table_id` distinguishes the table from an earlier one of the same name. `write_id` is the
+    highest that a compaction may cover. `at_s` is in seconds since 1970. `ended_entry` is the ID of
+    the newest compaction in the queue that has succeeded or failed: 0 if none has, None if the
+    queue could not be read. `is_compacting` is true if a compaction is waiting or at work.
+    """
+
+    table_id: str
+    write_id: int
+    at_s: float
+    ended_entry: int | None
+    is_compacting: bool = False
+
+
+def fires(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
+    """Return whether a table gets an event; without `last`, it has needed no compaction before."""
+    if last is None or last.table_id != now.table_id:
+        return True
+    # A negative elapsed time means that the clock was set back.
+    if not 0 <= now.at_s - last.at_s < refire_after_s:
+        return True
+    return _has_compaction_ended(last, now) and now.write_id > last.write_id
+
+
+def can_fire(last: Firing | None, now: Firing, *, refire_after_s: float) -> bool:
+    """Return false if `fires` would be false for every state of the compaction queue."""
+    if last is None:
+        return True
+    newer = replace(now, ended_entry=(last.ended_entry or 0) + 1, is_compacting=False)
+    return fires(last, newer, refire_after_s=refire_after_s)
+
+
+def _has_compaction_ended(last: Firing, now: Firing) -> bool:
+    if last.ended_entry is None or now.ended_entry is None or now.is_compacting:
+        return False
+    # A compaction that was at work at the last event may have a lower ID than an ended compaction.
+    return last.is_compacting or now.ended_entry > last.ended_entry

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 from typing import Final
 
-from airflow_hiveacid.format.bucket_codec import MAX_STATEMENT_ID
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     HiveAcidError,
     SharedTargetError,
     StatementOrderError,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.format.ids import MAX_STATEMENT_ID
+from airflow_hiveacid.jobs.statements import (
     InsertMode,
     InsertSpec,
     LoadSpec,

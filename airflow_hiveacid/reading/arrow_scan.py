@@ -16,14 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.change_range import ChangeRange
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading import NUMBER, KeyRange
 from airflow_hiveacid.reading.pieces import into_tasks, work_of, work_of_file
-from airflow_hiveacid.reading.request import NUMBER, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.changed_rows import (
     Changed,
     FeedManner,
@@ -32,7 +32,6 @@ from airflow_hiveacid.storage.acid.read.changed_rows import (
 )
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.values.column_types import arrow_type
@@ -172,7 +171,7 @@ def scan_piece(piece: ScanPiece) -> Iterator[pa.RecordBatch]:
 
 def scan_plain(piece: PlainPiece) -> Iterator[pa.RecordBatch]:
     """Read a piece's file on an executor, with Spark's types."""
-    types = {c.name: parse_type(c.type) for c in piece.columns}
+    types = {c.name: hive.parse_type(c.type) for c in piece.columns}
     for batch in read_rows(
         piece.file,
         piece.columns,
@@ -250,7 +249,7 @@ def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.Reco
 
 def scanned(events: pa.RecordBatch, piece: AcidPiece) -> pa.RecordBatch:
     """Convert events to rows for Spark: file number and row ID, then the wanted columns."""
-    types = {c.name: parse_type(c.type) for c in piece.columns}
+    types = {c.name: hive.parse_type(c.type) for c in piece.columns}
     row = events.column("row")
     # Extract all fields in one call, because it costs as much as a call for one field.
     fields = dict(zip((field.name for field in row.type), row.flatten(), strict=True))

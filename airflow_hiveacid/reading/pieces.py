@@ -29,7 +29,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import pyarrow as pa
 
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
 
 _T = TypeVar("_T")

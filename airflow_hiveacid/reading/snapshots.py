@@ -11,16 +11,16 @@ from typing import Final
 from airflow_hiveacid.format.errors import ConfigurationError, TableChangedError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo, TableRef
+from airflow_hiveacid.jobs import READ_LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.time_limits import READ_LOCK_TIMEOUT_S
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_readable
-from airflow_hiveacid.reading.access import is_still_all, reading
+from airflow_hiveacid.reading.table_view import is_still_all, reading
 
 _MOST_BEGINNINGS: Final = 4
 

@@ -1,40 +1,126 @@
-"""A table under one snapshot: its partitions, files and states, for any engine.
+"""A table under one snapshot, for any engine: its partitions, files, states and readers' locks.
 
 The files are listed once, in this process. Scans get plain values (files, write IDs), so that a
 retried task reads the same rows.
+
+A reader lists the partitions, locks them, and takes its snapshot. One commit may meanwhile have
+written to a new and to a listed partition, so it lists again, and starts over if they have changed.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Final, Self
 
+from airflow_hiveacid.format.acid_state import AcidState, flat_state, resolve
+from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import LocationNotFoundError, UnsupportedTableError
-from airflow_hiveacid.format.file_fitness import own_columns
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, flat_state, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
+from airflow_hiveacid.format.table import (
+    PartitionInfo,
+    PartitionName,
+    TableInfo,
+    TransactionalKind,
+    own_columns,
+)
+from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading import KeyRange, file_number
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.request import KeyRange, file_number
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_of
 from airflow_hiveacid.storage.plain.files import PlainFile, check_files_readable, plain_files
 from airflow_hiveacid.storage.plain.text_form import text_form
+from airflow_hiveacid.storage.stores.conversion_note import check_in_place, naming_conversion
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.notes.conversion_note import (
-    check_in_place,
-    naming_conversion,
-)
+from airflow_hiveacid.storage.stores.locations import publishes_files, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import publishes_files
 from airflow_hiveacid.versions.past import Past
+
+MOST_NAMED: Final = 200
+"""The maximum number of partitions to lock by name; otherwise the whole table is locked.
+
+The metastore keeps a row for each lock. Hive 4.0.1 checks all partitions of a lock request in one
+database query. Derby accepts about 400 partitions in one query.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The partitions that a statement may touch (None if unknown), and those `seen` for it."""
+
+    names: tuple[PartitionName, ...] | None = None
+    seen: tuple[PartitionName, ...] = field(default=(), compare=False)
+
+    def partitions(self, client: MetastorePort, table: TableInfo) -> tuple[PartitionInfo, ...]:
+        """Return the touched partitions that exist."""
+        if self.names is None:
+            return client.list_partitions(table)
+        partitions = client.get_partitions(table, self.names)
+        names = frozenset(self.names)
+        if names.intersection(self.seen) <= {p.name for p in partitions}:
+            return partitions
+        # Some partitions may have been dropped, or be spelled otherwise by a client.
+        return tuple(p for p in client.list_partitions(table) if p.name in names)
+
+
+def touching(
+    client: MetastorePort,
+    table: TableInfo,
+    ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
+) -> Callable[[], Touched]:
+    """Return a function that finds touched partitions, and asks again only if they changed."""
+    remembered = functools.lru_cache(maxsize=1)(ask)
+
+    def look() -> Touched:
+        all_names = client.partition_names(table)
+        return Touched(names=remembered(all_names), seen=all_names)
+
+    return look
+
+
+def touched_as_of(
+    client: MetastorePort,
+    table: TableInfo,
+    past: Past | None,
+    ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
+) -> Touched:
+    """Return the partitions that a read of a partitioned table, or of its past version, touches.
+
+    `ask` gets the existing partitions, and the vanished ones of the version, and returns those that
+    can have a wanted row, or None for all. Raises VersionGoneError if one of these has vanished.
+    """
+    names = client.partition_names(table)
+    lost = () if past is None else past.vanished(names)
+    matches = ask((*names, *lost))
+    if past is not None and matches is not None:
+        lost_matches = {*matches} & {*lost}
+        past.check_vanished([name for name in (*names, *lost) if name not in lost_matches])
+    return Touched(names=matches, seen=names)
+
+
+def reading(client: MetastorePort, table: TableInfo) -> TableAccess:
+    """Return a reader's access to a whole table, with its partitions if there are few."""
+    return TableAccess(
+        table=table,
+        operations=frozenset({DataOperation.SELECT}),
+        partitions=nameable(client.partition_names(table)) if table.is_partitioned else None,
+    )
+
+
+def nameable(names: tuple[PartitionName, ...]) -> tuple[PartitionName, ...] | None:
+    """Return the partitions if each can have its own lock; None to lock the whole table."""
+    return names if 0 < len(names) <= MOST_NAMED else None
+
+
+def is_still_all(client: MetastorePort, access: TableAccess) -> bool:
+    """Return whether the table's partitions are still exactly those of `access`."""
+    return access.partitions is None or reading(client, access.table) == access
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,12 @@ from airflow.sdk import Context
 
 from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form, short_list
-from airflow_hiveacid.jobs.specs.maintenance import Off
 from airflow_hiveacid.operators import kinds
 from airflow_hiveacid.operators.declaration import Argument, declaration, one_of, setting
 from airflow_hiveacid.plan import arguments
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.limits import LIMITS
+from airflow_hiveacid.plan.compaction_policy import LIMITS, GivenThresholds
 from airflow_hiveacid.plan.thresholds import SMALL_FILE_BYTES, Threshold
 from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
 from airflow_hiveacid.watch import conditions

@@ -25,8 +25,8 @@ from airflow_hiveacid.operators.rendering import ValueRendering
 from airflow_hiveacid.operators.reporting import task_view
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, PolicyRetries
 from airflow_hiveacid.plan import arguments
+from airflow_hiveacid.watch import DEFAULT_MAX_OUTAGE_S, Observation, Outage
 from airflow_hiveacid.watch.conditions import Condition
-from airflow_hiveacid.watch.polls import DEFAULT_MAX_OUTAGE_S, Observation, Outage
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
 
 OUTAGE_KEY: Final = "hiveacid_outage"

@@ -19,19 +19,18 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import ExitCode, JobResult, StatementResult
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.job import ExitCode, JobResult, ProgramSpec, StatementResult
 from airflow_hiveacid.metastore.listed_tables import check_source
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements import arguments as statements
 from airflow_hiveacid.plan.statements.parameters import job_with, where_parameters
 from airflow_hiveacid.plan.transactions import Step, check_order
-from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.reading.table_view import Touched
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.engine.session import check_session
 from airflow_hiveacid.spark.runtime import run_application
 from airflow_hiveacid.spark.statements.planned import planned_one

@@ -2,7 +2,7 @@
 
 The spec is a JSON file shipped with the application (`--files`); `--spec` names it. The result,
 perhaps a typed error, is written to the spec's `result_uri`, and gives the process's exit code
-(`jobs.results.ExitCode`).
+(`jobs.job.ExitCode`).
 
 If `HIVEACID_STOP_AT=<step>` is set, the driver kills itself with SIGKILL when the transaction
 reaches that step. Tests use this variable to prove that a job publishes all of its changes or none.
@@ -31,16 +31,15 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.known_secrets import without_secrets
 from airflow_hiveacid.format.words import printable
-from airflow_hiveacid.jobs.results import ExitCode, JobError, JobResult, JobStatus, exit_code
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.worker_file import worker_lives
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.jobs.contract import worker_lives
+from airflow_hiveacid.jobs.job import ExitCode, JobError, JobResult, JobSpec, JobStatus, exit_code
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.preflight import log_findings
-from airflow_hiveacid.spark.engine.container_login import endpoint_here
+from airflow_hiveacid.spark.engine import jvm_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
-from airflow_hiveacid.spark.engine.java_names import jvm_of
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import await_executor, open_session
+from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.filesystem import (
     delete_directory,
@@ -48,10 +47,9 @@ from airflow_hiveacid.storage.stores.filesystem import (
     exists,
     write_bytes,
 )
-from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 from airflow_hiveacid.supported_versions import JAVA, PYSPARK
-from airflow_hiveacid.writing.step_clock import StepClock
+from airflow_hiveacid.writing.job import StepClock
 
 log = logging.getLogger("hiveacid")
 

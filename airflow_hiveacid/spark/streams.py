@@ -17,8 +17,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -28,9 +27,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.job import StreamSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.job import JobResult, StreamSpec
 from airflow_hiveacid.maintenance.ownership import check_note
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.transactions import check_order

@@ -19,20 +19,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
 from airflow_hiveacid.plan.statements.parameters import with_parameters
-from airflow_hiveacid.sql.statements.alterations import alteration_of
-from airflow_hiveacid.sql.statements.definitions import creation_of, drop_of
-from airflow_hiveacid.sql.statements.inserts import insert_of
+from airflow_hiveacid.sql.statements.definitions import alteration_of, creation_of, drop_of
+from airflow_hiveacid.sql.statements.inserts import begins_with_from, insert_of, multi_insert_of
 from airflow_hiveacid.sql.statements.merges import merge_of
-from airflow_hiveacid.sql.statements.multi_inserts import begins_with_from, multi_insert_of
 from airflow_hiveacid.sql.statements.short import abortion_of, load_of, question_of, truncate_of
 from airflow_hiveacid.sql.statements.update_delete import delete_of, update_of
-from airflow_hiveacid.sql.text.text import Span, statements_of
+from airflow_hiveacid.sql.text import Span, statements_of
 from airflow_hiveacid.sql.text.tokens import AsOf, Kind, Token
 
 SqlJob = (
@@ -89,7 +86,7 @@ class Statement:
 def read_script(
     text: str,
     database: str | None = None,
-    parameters: Mapping[str, Parameter] | None = None,
+    parameters: Mapping[str, specs.Parameter] | None = None,
 ) -> tuple[Statement, ...]:
     """Return the statements of a SQL script, in order.
 
@@ -101,7 +98,9 @@ def read_script(
     return tuple(_statement(span, database, markers) for span in statements_of(text, markers))
 
 
-def _statement(span: Span, database: str | None, markers: Mapping[str, Parameter]) -> Statement:
+def _statement(
+    span: Span, database: str | None, markers: Mapping[str, specs.Parameter]
+) -> Statement:
     first = span.tokens[0]
     reader = _READERS.get(first.word)
     if reader is None:

@@ -23,8 +23,8 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import parts_of
+from airflow_hiveacid.storage.values.limits import unpadded
 from airflow_hiveacid.storage.values.timestamps import seconds_and_nanos
 
 Hashes = npt.NDArray[np.uint32]

@@ -35,7 +35,7 @@ from airflow_hiveacid.operators.collect import (
     HiveAcidCollectOperator,
     owners_variable,
 )
-from airflow_hiveacid.operators.collecting.document import parsed
+from airflow_hiveacid.operators.reporting.document import parsed
 
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"

@@ -16,14 +16,13 @@ from functools import cached_property
 from itertools import chain
 from typing import TypeVar
 
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.ids import LONG_MAX, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.keeping import Horizon, Keeping, Promises, Reset
+from airflow_hiveacid.format.records import CommitNote, Horizon, Keeping, Promises, Reset
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.versions import is_seen, not_held, write_id_of
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.versions import is_seen, not_held, write_id_of
 from airflow_hiveacid.plan.history import below
 
 _NONE = WriteId(0)

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.records.keeping import Reset
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.records import Reset
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector, lowest_of
 
 _log = logging.getLogger(__name__)

@@ -13,23 +13,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, NoReturn
 
-from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import errors, versions
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.commits import time_text
-from airflow_hiveacid.format.records.keeping import Promises, Tag
+from airflow_hiveacid.format.records import Promises, Tag, time_text
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state import versions
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.owners import owner_text, writer_of
+from airflow_hiveacid.metastore.transactions.fencing import owner_text, writer_of
 from airflow_hiveacid.plan.history import Knowledge, as_of_time
 from airflow_hiveacid.plan.keeping import leaves_alone
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.loss_detector import LossDetector
 
 Root = tuple[PartitionInfo, Listing]

@@ -9,15 +9,15 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.change_range import ChangeRange
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan.restoring import may_differ
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
 from airflow_hiveacid.versions.past import Past, past_of
 
 _log = logging.getLogger(__name__)

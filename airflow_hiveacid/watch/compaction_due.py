@@ -4,7 +4,7 @@ All triggers with equal connection, database and interval share one poll. The po
 metastore for the newest writes of all their tables. A trigger lists its table's directories only in
 these cases: after a write; while the table needs compaction; while automatic compaction is off; or
 if the last listing is older than `refire_after`. After a write it lists only the partitions that
-may have changed (`plan.looks`). `plan.firing` decides whether an event is sent. The last event
+may have changed (`plan.looks`). `plan.thresholds` decides whether an event is sent. The last event
 is stored in the asset's state store, so that a new triggerer does not repeat it.
 """
 
@@ -31,8 +31,8 @@ from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.plan.firing import Firing, can_fire, fires
 from airflow_hiveacid.plan.looks import LastLook
+from airflow_hiveacid.plan.thresholds import Firing, can_fire, fires
 from airflow_hiveacid.watch.compactions import queue_state
 from airflow_hiveacid.watch.conditions import CompactionNeeded
 from airflow_hiveacid.watch.poll_threads import poll_metastore

@@ -16,7 +16,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch import Observation
 
 
 class QueueState(NamedTuple):

@@ -23,11 +23,10 @@ from airflow_hiveacid.format.codec import Codec, stored_as
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.limits import HealthLimits
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits
 from airflow_hiveacid.plan.looks import LastLook
+from airflow_hiveacid.watch import CheckedVersion, Observation
 from airflow_hiveacid.watch.compactions import ended_compactions
-from airflow_hiveacid.watch.polls import CheckedVersion, Observation
 
 if TYPE_CHECKING:
     from airflow_hiveacid.watch.health import CompactionNeed

@@ -13,13 +13,12 @@ from airflow_hiveacid.maintenance.health import measure
 from airflow_hiveacid.maintenance.pauses import pauses
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.readers import possible_readers
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits, TableMeasures
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
-from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
 from airflow_hiveacid.plan.looks import LastLook, depends_on_time
 from airflow_hiveacid.plan.thresholds import DueDirectory, TableHealth, due
 from airflow_hiveacid.versions.keeping import opted_out_of
-from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch import Observation
 
 _log = logging.getLogger(__name__)
 

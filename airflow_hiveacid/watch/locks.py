@@ -17,7 +17,7 @@ from airflow_hiveacid.metastore.locks import LockComponent, LockInfo, in_the_way
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.fencing import job_key_in
 from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.watch.polls import Observation
+from airflow_hiveacid.watch import Observation
 
 
 def free_lock(
@@ -75,8 +75,7 @@ def _normal_name(columns: Sequence[Column], name: PartitionName) -> PartitionNam
 
 
 def _holder(lock: LockInfo) -> str:
-    table = ".".join(name for name in (lock.db, lock.table) if name)
-    place = f"{table}/{lock.partition}" if lock.partition else table
+    place = f"{lock.full_name}/{lock.partition}" if lock.partition else lock.full_name
     since = age_text(age(lock.acquired_s))
     details = (
         f"user {lock.user}" if lock.user else "",

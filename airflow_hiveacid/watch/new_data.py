@@ -12,22 +12,21 @@ import logging
 from functools import partial as bind
 from typing import Final
 
-from airflow_hiveacid.format import errors
-from airflow_hiveacid.format import table as tables
+from airflow_hiveacid.format import errors, table as tables
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeRange, is_news, settled, up_to
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.storage.stores.conversion_note import check_in_place
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.conversion_note import check_in_place
 from airflow_hiveacid.storage.stores.threads import side_by_side
-from airflow_hiveacid.watch.polls import CheckedVersion, Observation
+from airflow_hiveacid.watch import CheckedVersion, Observation
 
 # The longest wait for the read lock. If an overwrite holds its lock for longer, a later poll finds
 # the new data.

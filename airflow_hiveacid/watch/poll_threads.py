@@ -19,7 +19,7 @@ from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+    from airflow_hiveacid.metastore.client import MetastoreClient
 
 LONGEST_POLL_S: Final = 600.0
 """The time limit of a poll. Listing ten thousand partitions in an object store takes a minute."""
@@ -76,7 +76,7 @@ async def poll_metastore(endpoint: MetastoreEndpoint, look: Callable[[MetastoreC
     def connected() -> _T:
         # Importing Thrift in the event loop would block every trigger for longer than Airflow
         # tolerates.
-        from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - as above
+        from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - as above
 
         with connect(endpoint) as client:
             return look(client)

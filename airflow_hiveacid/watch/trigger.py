@@ -19,11 +19,11 @@ from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.words import printable
 from airflow_hiveacid.hooks.connection import MetastoreSettings
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.results import JobError
+from airflow_hiveacid.jobs.job import JobError
 from airflow_hiveacid.jobs.short_form import OMITTED, short_form
+from airflow_hiveacid.watch import Outage
 from airflow_hiveacid.watch.conditions import Condition
 from airflow_hiveacid.watch.poll_threads import poll_metastore
-from airflow_hiveacid.watch.polls import Outage
 
 # This limit keeps the interval from overflowing in a long wait with `exponential_backoff`.
 _MOST_DOUBLINGS: Final = 20

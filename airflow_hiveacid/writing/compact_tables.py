@@ -21,18 +21,18 @@ from airflow_hiveacid.format.errors import (
     typed,
 )
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Due, TablesPlan, Window, plan_tables
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.plain.files import check_files_writable
+from airflow_hiveacid.storage.stores.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.notes.conversion_note import unfinished_conversion
 from airflow_hiveacid.storage.stores.staging import check_publishable
 from airflow_hiveacid.writing.compaction import CompactionEngine, Compactor
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 
 log = logging.getLogger("hiveacid")
 

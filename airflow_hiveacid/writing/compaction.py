@@ -17,15 +17,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.conflicts import (
+    ConflictPolicy,
+    MetastoreGeneration,
+    WriteKind,
+    looks_for_rivals,
+)
 from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind, looks_for_rivals
-from airflow_hiveacid.format.records.keeping import OwnCompaction
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
+from airflow_hiveacid.format.records import OwnCompaction
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.pauses import forget_failures, note_failure, would_fail_again
@@ -47,14 +51,21 @@ from airflow_hiveacid.storage.plain.files import (
 from airflow_hiveacid.storage.plain.text_form import text_form
 from airflow_hiveacid.storage.stores.listing import list_directories, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.overtaking import RivalCheck
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble, empty_file
-from airflow_hiveacid.writing.replacement import Replacement, SharedNotes, live_names
+from airflow_hiveacid.writing.publish import (
+    Replacement,
+    SharedNotes,
+    StagedDirectory,
+    StagedFile,
+    assemble,
+    empty_file,
+    live_names,
+)
 
 _MOST_SHOWN: Final = 5
 # The steps after a result is published: up to its commit, they cost less than its loss.

@@ -21,6 +21,11 @@ Columns of events:
 | `_file`, `_clause` | for updates: number of the old row's file, and clause of the new row |
 | `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
 | `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
+
+The files with the row are named after the error of a writer that got two changes of one row ID.
+Either two rows of a MERGE's source match one row, or two rows of the table have this row ID, as
+after a delta was copied. Then every change of one row would change both. The files tell the two
+cases apart.
 """
 
 from __future__ import annotations
@@ -31,6 +36,7 @@ import posixpath
 import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Self
 
@@ -38,13 +44,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MergeCardinalityError
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.names import BaseName, DeltaName, data_file
-from airflow_hiveacid.format.table import Column as TableColumn
 from airflow_hiveacid.format.table import (
+    Column as TableColumn,
     FileFormat,
     PartitionName,
     TableInfo,
@@ -52,11 +57,13 @@ from airflow_hiveacid.format.table import (
     check_storable,
 )
 from airflow_hiveacid.reading.pieces import arrow_schema
+from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile, has_acid_columns
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.stream_writer import RowsWriter
@@ -67,7 +74,6 @@ from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.values.timestamps import with_pairs
 from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.twin_rows import row_text
 
 WRITTEN_SCHEMA: Final = (
     "partition string, directory string, bucket int, attempt string, rows long, updated long,"
@@ -418,3 +424,57 @@ def partition_text(name: PartitionName) -> str:
 def _as_spark_writes_it(escape: re.Match[str]) -> str:
     """Return a JSON escape in upper case, as Spark writes it, so that a partition has one key."""
     return escape[0] if escape[1] is None else f"\\u{escape[1].upper()}"
+
+
+_ROW: Final = re.compile(r"row (\d+) of write ID (\d+), bucket property (-?\d+)")
+
+
+@contextmanager
+def named_twins(target: TableView) -> Iterator[None]:
+    """Write changes of rows; an error about two changes of one row tells twins of the table.
+
+    Two rows of the table with the same row ID raise TwinRowIdsError. Two source rows that match one
+    target row raise MergeCardinalityError, as before.
+    """
+    try:
+        yield
+    except MergeCardinalityError as error:
+        row = _ROW.search(str(error))  # a worker passes only the message
+        if row is None:
+            raise
+        files = _holders(target, (int(row[2]), int(row[3]), int(row[1])))
+        if len(files) <= 1:
+            raise
+        raise TwinRowIdsError(table=target.table.ref, row=row[0], files=files) from error
+
+
+def row_text(key: Key) -> str:
+    """Return the text for a row ID in a message."""
+    write_id, bucket, row = key
+    return f"row {row} of write ID {write_id}, bucket property {bucket}"
+
+
+def _holders(target: TableView, row: Key) -> tuple[str, ...]:
+    """Return the URIs of files with this row, once for each, in the partition with the most."""
+    holders: dict[int, list[str]] = {}
+    for file in target.files:
+        path = f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
+        holders.setdefault(file.partition, []).extend([path] * _count(file.data, row))
+    most: list[str] = max(holders.values(), key=len, default=[])
+    return tuple(most)
+
+
+def _count(file: AcidFile, row: Key) -> int:
+    tail = file.tail()
+    ranges = [tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS]
+    if has_acid_columns(tail) and any(
+        bounds is not None and not bounds[0] <= value <= bounds[1]
+        for bounds, value in zip(ranges, row, strict=True)
+    ):
+        return 0
+    count = 0
+    for batch in read_identity(file):
+        keys = Keys.of(batch)
+        is_row = (keys.original == row[0]) & (keys.bucket == row[1]) & (keys.row == row[2])
+        count += int(np.count_nonzero(is_row))
+    return count

@@ -1,22 +1,26 @@
-"""A job that writes tables, and checks of its tables before a transaction begins."""
+"""A job that writes tables, and checks of its tables before a transaction begins; its phases."""
 
 from __future__ import annotations
 
 import dataclasses
+import logging
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.conflicts import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.policies import ConflictPolicy, chosen_policy
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements import dml
 from airflow_hiveacid.storage.plain.files import check_files_writable
@@ -103,3 +107,40 @@ def _writable(table: TableInfo) -> TableInfo:
     check_publishable(table.ref, table.location)
     check_writable(table.location)
     return table
+
+
+# Each phase ends with one of these steps of the transaction. All other steps belong to "work".
+_PHASES: Final = {
+    "opened": "prepare",
+    **dict.fromkeys(("allocated", "locked", "fenced", "snapshot"), "lock"),
+    **dict.fromkeys(("registered", "verified", "noted", "published"), "publish"),
+    **dict.fromkeys(("body_done", "committed"), "commit"),
+}
+
+log = logging.getLogger("hiveacid")
+
+
+class StepClock:
+    """Measures a job's phases, or kills it at one, in tests. Mutable, and shared by threads."""
+
+    def __init__(self) -> None:
+        self._stop_at = os.environ.get("HIVEACID_STOP_AT")
+        self._lock = threading.Lock()
+        self._last = time.monotonic()
+        self._seconds: dict[str, float] = {}
+
+    def reached(self, step: str) -> None:
+        """Log a step, and add the time since the last step to the step's phase."""
+        log.debug("step=%s", step)
+        with self._lock:
+            reached_s = time.monotonic()
+            phase = _PHASES.get(step, "work")
+            self._seconds[phase] = self._seconds.get(phase, 0.0) + reached_s - self._last
+            self._last = reached_s
+        if step == self._stop_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @property
+    def phases(self) -> Mapping[str, float]:
+        """The seconds of each phase, in the order in which the phases began."""
+        return {phase: round(seconds, 3) for phase, seconds in self._seconds.items()}

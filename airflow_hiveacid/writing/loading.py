@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import SourceUnreadableError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId
 from airflow_hiveacid.format.names import data_file
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort

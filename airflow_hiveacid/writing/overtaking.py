@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from airflow_hiveacid.format.conflicts import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.errors import Winner, WriteConflictError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.rivals import ForeignWrite, come_since, first_rival
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, TableRef

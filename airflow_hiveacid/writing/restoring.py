@@ -18,25 +18,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Self, TypeVar
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import HiveAcidError, UnsupportedTableError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, PartitionInfo, TableInfo
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
-from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.request import partition_at
+from airflow_hiveacid.reading import partition_at
 from airflow_hiveacid.reading.snapshots import held_snapshot
-from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.reading.table_view import TableView, Touched, nameable
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.loadable import LoadableFile
 from airflow_hiveacid.storage.plain.stored import are_old_values_known
 from airflow_hiveacid.storage.plain.text_rows import is_compressed
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.versions.past import Past, past_of
 from airflow_hiveacid.versions.restoring import Differing, differing_now, range_since, warn_of_new

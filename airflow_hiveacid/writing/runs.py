@@ -20,20 +20,16 @@ from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import StatementId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus, RowCounts, StatementResult, kind_of
+from airflow_hiveacid.jobs.statements import StreamBatchSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.transactions import Step, numbered
-from airflow_hiveacid.reading.access import Touched, nameable
-from airflow_hiveacid.reading.table_view import TableView
+from airflow_hiveacid.reading.table_view import TableView, Touched, nameable
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.storage.plain.files import check_files_writable
 from airflow_hiveacid.writing import publish, restarts
-from airflow_hiveacid.writing.event_files import WritePlan, writer_options
+from airflow_hiveacid.writing.event_files import WritePlan, named_twins, writer_options
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.publish import StagedFile
-from airflow_hiveacid.writing.second_try import StagedWork, reissued, why_in_full
-from airflow_hiveacid.writing.twin_rows import named_twins
 from airflow_hiveacid.writing.write import Write
 
 
@@ -41,15 +37,14 @@ from airflow_hiveacid.writing.write import Write
 class PlannedStatement:
     """A statement that was checked against its tables: what it locks.
 
-    `kind` is the statement's name: `insert`, `merge` and so on. `operations` on the table determine
-    the lock. `partitions` returns the partitions that the statement can touch now, if they are
-    known; `fixed` contains those that the statement itself specifies, which need not exist.
-    `empties` selects the existing partitions that an overwrite replaces even without new rows; by
-    default, those that it can touch. `details` are for the result, once the statement's files are
-    staged.
+    `spec` is the request. `operations` on the table determine the lock. `partitions` returns the
+    partitions that the statement can touch now, if they are known; `fixed` contains those that the
+    statement itself specifies, which need not exist. `empties` selects the existing partitions that
+    an overwrite replaces even without new rows; by default, those that it can touch. `details` are
+    for the result, once the statement's files are staged.
     """
 
-    kind: str
+    spec: Job
     table: TableInfo
     operations: frozenset[DataOperation]
     partitions: Callable[[], Touched] = Touched
@@ -117,7 +112,7 @@ class WrittenStatements:
     ) -> StatementResult:
         """Add a statement's files; `replaced` are partitions to replace even without new rows."""
         directories = _assembled(plan, files, replaced)
-        self._write.stage(plan.table.ref, directories, operations)
+        self._write.stage(plan.table.ref, directories, operations, kinds=(kind,))
         staged = [file for directory in directories for file in directory.files]
         partitions = {str(d.partition) for d in directories if d.partition.columns}
         result = StatementResult(
@@ -144,7 +139,7 @@ class WrittenStatements:
         results: tuple[StatementResult, ...],
     ) -> None:
         """Use the result and the files that the job's only statement staged before a restart."""
-        self._write.stage(ref, directories, operations)
+        self._write.stage(ref, directories, operations, kinds=[result.kind for result in results])
         size = sum(file.size_bytes for directory in directories for file in directory.files)
         self._results += (dataclasses.replace(result, size_bytes=size) for result in results)
 
@@ -224,7 +219,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
     @abstractmethod
     def files(
         self, change: _S, plan: WritePlan, view: _V, touched: Touched
-    ) -> tuple[StagedFile, ...]:
+    ) -> tuple[publish.StagedFile, ...]:
         """Stage the files of a statement that sees `view`."""
 
     def run(self, change: _S, touched: Touched) -> StatementResult:
@@ -243,7 +238,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
         replaced = touched.names if change.table.is_partitioned else (UNPARTITIONED,)
         if change.empties is not None:
             replaced = change.empties(tuple(p.name for p in view.partitions))
-        return self.stage(change.kind, plan, change.operations, files, replaced or ())
+        return self.stage(kind_of(change.spec), plan, change.operations, files, replaced or ())
 
     def copied(self, sizes: Mapping[Reissue, int]) -> Mapping[str, int]:
         """Copy many files (`CopyMany`), in this process."""
@@ -324,9 +319,9 @@ class Run(Generic[_S, _V]):
             return restart_state.not_kept or "it had staged nothing"
         (part,) = write.tables.values()
         try:
-            why_not = why_in_full(self.job.client, part.table, staged)
+            why_not = restarts.why_in_full(self.job.client, part.table, staged)
             if why_not is None:
-                directories = reissued(staged, part, work.copied)
+                directories = restarts.reissued(staged, part, work.copied)
                 work.take_over(part.table.ref, directories, staged.operations, staged.results)
         except HiveAcidError as error:
             why_not = str(error)
@@ -335,9 +330,9 @@ class Run(Generic[_S, _V]):
         return why_not
 
 
-def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> StagedWork:
+def _staged(change: PlannedStatement, write: Write, work: WrittenStatements) -> restarts.StagedWork:
     (part,) = write.tables.values()
-    return StagedWork(
+    return restarts.StagedWork(
         write=write,
         write_id=part.write_id,
         directories=part.directories,

@@ -16,17 +16,16 @@ from typing import Any, Final, NamedTuple, Self, TypeVar
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.ids import AttemptId, TxnId
-from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_without_twins
+from airflow_hiveacid.format.records import LedgerEntry, doubt_without_twins
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import StreamBatchSpec, StreamTable
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts
+from airflow_hiveacid.jobs.statements import StreamBatchSpec, StreamTable
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.plan.arguments import stored_text, table_name
 from airflow_hiveacid.plan.reruns import Batch
 from airflow_hiveacid.plan.statements.arguments import key_names
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, committed
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, committed
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.write import run_unknown
 

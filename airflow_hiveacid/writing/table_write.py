@@ -13,17 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import DataOperation, write_kind_of
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import OvertakenError, Winner
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, data_file, parse_directory_name
-from airflow_hiveacid.format.policies import write_kind_of
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry, Owner
 from airflow_hiveacid.format.rivals import ForeignWrite, committed_since, first_rival
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
@@ -35,29 +32,30 @@ from airflow_hiveacid.maintenance.ownership import (
 from airflow_hiveacid.metastore.listed_tables import check_table
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.reruns import Run, earlier_run
 from airflow_hiveacid.reading.table_view import Staged
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger, abandoned, committed
-from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger, abandoned, committed
 from airflow_hiveacid.storage.stores.staging import Staging, check_publishable
+from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.writing import overtaking
-from airflow_hiveacid.writing.abandoned import remove_abandoned
 from airflow_hiveacid.writing.publish import (
     Publication,
     StagedDirectory,
     check_free,
     discard,
     misplaced,
+    remove_abandoned,
     row_counts,
     token_of,
 )
 
 _CHANGES: Final = frozenset({DataOperation.UPDATE, DataOperation.DELETE})
+_ADDING: Final = frozenset({"insert", "load"})
 _BATCH_KEPT_S: Final = 3650 * 86400.0
 """A stream may pause for long, and its newest entry says where it continues, so the ledger keeps it
 for ten years. Each batch removes the entries of earlier batches."""
@@ -79,6 +77,7 @@ class TableWrite:
         self._publication = Publication()
         self._directories: tuple[StagedDirectory, ...] = ()
         self._operations: dict[PartitionName, set[DataOperation]] = {}
+        self._kinds: set[str] = set()
         self._homes = {access.table.location}
         self._existing: dict[PartitionName, PartitionInfo] = {}
         self._tokens: set[str] = set()
@@ -275,12 +274,16 @@ class TableWrite:
         self,
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
+        *,
+        kinds: Collection[str] = (),
     ) -> None:
         """Add the directories of a statement; all their files must have been written.
 
         A base replaces the directories that earlier statements have staged in its partition, which
         readers would ignore. `directories` is empty if the statement changes nothing. By default,
-        `operations` are all operations of this write on the table.
+        `operations` are all operations of this write on the table. `kinds` names the statement in
+        the history, as its result does; by default, and if it overwrites by other rows, the
+        operations do.
         """
         bases = [d for d in directories if isinstance(parse_directory_name(d.directory), BaseName)]
         replaced = {d.partition for d in bases}
@@ -289,6 +292,10 @@ class TableWrite:
         performed = self._access.operations if operations is None else operations
         for directory in directories:
             self._operations.setdefault(directory.partition, set()).update(performed)
+        if directories:
+            says_less = DataOperation.OVERWRITE in performed and _ADDING.issuperset(kinds)
+            named = [operation.name.lower() for operation in performed]
+            self._kinds.update(named if says_less or not kinds else kinds)
 
     def register(self) -> None:
         """Register the changed partitions with the metastore, before they contain new files.
@@ -390,14 +397,13 @@ class TableWrite:
     def _commit_note(self, entry: LedgerEntry) -> CommitNote:
         files = [file for directory in self._directories for file in directory.files]
         rows = row_counts(self._directories)
-        operations = {operation for each in self._operations.values() for operation in each}
         note = CommitNote(
             table_id=entry.table_id,
             write_id=entry.write_id,
             txn_id=entry.txn_id,
             job_key=entry.job_key,
             attempt=str(entry.attempt),
-            kind="+".join(sorted(operation.name.lower() for operation in operations)),
+            kind="+".join(sorted(self._kinds)),
             inserted=rows.inserted,
             updated=rows.updated,
             deleted=rows.deleted,

@@ -31,13 +31,13 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_without_twins
+from airflow_hiveacid.format.records import LedgerEntry, doubt_without_twins
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
-from airflow_hiveacid.storage.stores.notes.job_ledger import ROLL, entry_name
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.job_ledger import ROLL, entry_name
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 
@@ -159,9 +159,11 @@ class Write:
         ref: TableRef,
         directories: tuple[StagedDirectory, ...],
         operations: Collection[DataOperation] | None = None,
+        *,
+        kinds: Collection[str] = (),
     ) -> None:
         """Add the directories of one statement (`TableWrite.stage`)."""
-        self._tables[ref].stage(directories, operations)
+        self._tables[ref].stage(directories, operations, kinds=kinds)
         self._enter(WriteState.STAGED)
 
     def register(self) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from tests.support.airflow_support import Connections, FakeSpark, Warehouse
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ResourceManager
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.local.metastore.server import LocalMetastore
+    from airflow_hiveacid.local.server import LocalMetastore
 
 _HOME: Final = Path(tempfile.mkdtemp(prefix="hiveacid-airflow-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
@@ -151,7 +151,7 @@ def submits(api: KubernetesServer, monkeypatch: pytest.MonkeyPatch) -> dict[str,
     """
     from airflow.providers.apache.spark.hooks import spark_submit as provider  # noqa: PLC0415 - as above
 
-    from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL  # noqa: PLC0415 - as above
+    from airflow_hiveacid.operators.submission.kubernetes import LABEL  # noqa: PLC0415 - as above
     from tests.support.cluster_tasks import SUCCEEDED, put_pod  # noqa: PLC0415 - as above
 
     status: dict[str, Any] = dict(SUCCEEDED)

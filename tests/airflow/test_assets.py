@@ -13,8 +13,7 @@ from airflow_hiveacid.assets import compaction_asset, hive_asset, partitions_ass
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, AssetUri, dataset_name, normalized
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError, InvalidNameError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts, StatementResult
 from airflow_hiveacid.operators.reporting.outlets import describe_outlets
 from tests.support.airflow_minors import IS_3_3
 from tests.support.airflow_support import Connections, context_of

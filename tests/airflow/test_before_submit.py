@@ -25,12 +25,8 @@ from airflow_hiveacid.metastore.catalog import NewTable, table_struct
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
-from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidMergeOperator,
-)
-from airflow_hiveacid.operators.maintenance import (
-    HiveAcidCompactOperator,
-)
+from airflow_hiveacid.operators.hive_acid import HiveAcidMergeOperator
+from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY

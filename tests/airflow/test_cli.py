@@ -52,7 +52,7 @@ def asked(
         servers.append(endpoint.uris)
         return FakeClient(server)
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", connect)
     return servers
 
 
@@ -229,7 +229,7 @@ def test_log_lines_are_written_to_standard_error_and_not_to_the_output(
         yield "[]\n"
 
     assert connections
-    monkeypatch.setattr("airflow_hiveacid.cli.commands.transactions.locks", noisy)
+    monkeypatch.setattr("airflow_hiveacid.cli.transactions.locks", noisy)
     status, out, err = run("locks", "-o", "json")
     assert (status, out) == (0, "[]\n")
     assert "a line of a logger" in err

@@ -14,7 +14,7 @@ from airflow.sdk.module_loading import import_string
 from airflow.triggers.shared_stream import SharedStreamManager
 
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger

@@ -20,7 +20,7 @@ from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
@@ -46,7 +46,7 @@ class _Watched:
         server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
         self.client = FakeClient(server)
         self.client.create_database("demo")
-        connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+        connect = "airflow_hiveacid.metastore.client.connect"
         monkeypatch.setattr(connect, lambda _: self.client)
         self._warehouse = Warehouse(client=self.client, uri="", db="demo")  # type: ignore[arg-type]
         self._folder, self._tables = folder, 0
@@ -165,7 +165,7 @@ def test_a_poll_imports_thrift_and_arrow_outside_the_event_loop(
     watched.write(2)
     monkeypatch.setattr(builtins, "__import__", noting)
     asyncio.run(first_event())
-    for module in ("watch.health", "metastore.client.metastore_client"):
+    for module in ("watch.health", "metastore.client"):
         assert importers[f"airflow_hiveacid.{module}"] == {"hiveacid-poll"}
 
 

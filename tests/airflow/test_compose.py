@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import connect
 from demo.changes import BOOTSTRAP_FILE
 from demo.flights_table import FLIGHTS
 

@@ -51,7 +51,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken
-from airflow_hiveacid.plan.limits import ReachedLimit
+from airflow_hiveacid.plan.compaction_policy import ReachedLimit
 from airflow_hiveacid.plan.thresholds import Exceeded, Threshold
 from airflow_hiveacid.sensors import (
     HiveAcidCompactionSensor,
@@ -60,8 +60,8 @@ from airflow_hiveacid.sensors import (
     HiveAcidNewVersionSensor,
 )
 from airflow_hiveacid.sensors.watch_sensor import HiveAcidWatchSensor
+from airflow_hiveacid.watch import Observation
 from airflow_hiveacid.watch.conditions import Condition
-from airflow_hiveacid.watch.polls import Observation
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -72,7 +72,7 @@ from tests.support.results_page import fields_in_the_page
 
 pytestmark = pytest.mark.usefixtures("connections")
 
-_CONNECT = "airflow_hiveacid.metastore.client.metastore_client.connect"
+_CONNECT = "airflow_hiveacid.metastore.client.connect"
 REF = TableRef("demo", "t")
 MONTH_1, MONTH_2 = PartitionName.parse("month=1"), PartitionName.parse("month=2")
 SENSORS: dict[type[HiveAcidWatchSensor], dict[str, Any]] = {

@@ -9,8 +9,8 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid import acid
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.hooks.connection import (
     EXTRAS,
     ConnectionFields,
@@ -18,7 +18,7 @@ from airflow_hiveacid.hooks.connection import (
     parse_settings,
 )
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs import logins
+from airflow_hiveacid.jobs import endpoint
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.provider_info import get_provider_info
@@ -203,52 +203,52 @@ def test_an_error_names_the_wrong_field_and_its_connection(
                 "protection": "privacy",
             },
             Transport.PLAIN,
-            logins.KerberosLogin(
+            endpoint.KerberosLogin(
                 service="hive/_HOST@R",
                 client="etl@R",
                 keytab="/k",
-                protection=logins.Protection.PRIVACY,
+                protection=endpoint.Protection.PRIVACY,
             ),
         ),
         (
             {**KERBEROS, "transport": "tls", "kerberos_cache": "FILE:/c"},
             Transport.TLS,
-            logins.KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
+            endpoint.KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
         ),
-        ({"authentication": "token"}, Transport.PLAIN, logins.TokenLogin()),
+        ({"authentication": "token"}, Transport.PLAIN, endpoint.TokenLogin()),
         (
             {"authentication": "token", "secret_from": "file:/t", "protection": "integrity"},
             Transport.PLAIN,
-            logins.TokenLogin(
-                token=logins.SecretSource(file="/t"), protection=logins.Protection.INTEGRITY
+            endpoint.TokenLogin(
+                token=endpoint.SecretSource(file="/t"), protection=endpoint.Protection.INTEGRITY
             ),
         ),
         (
             {"transport": "tls", "authentication": "password", "secret_from": "env:P"},
             Transport.TLS,
-            logins.PasswordLogin(user="etl", password=logins.SecretSource(variable="P")),
+            endpoint.PasswordLogin(user="etl", password=endpoint.SecretSource(variable="P")),
         ),
         (
             {"authentication": "password", "secret_from": "env:P", "secret_in_clear": "true"},
             Transport.PLAIN,
-            logins.PasswordLogin(
-                user="etl", password=logins.SecretSource(variable="P"), in_clear=True
+            endpoint.PasswordLogin(
+                user="etl", password=endpoint.SecretSource(variable="P"), in_clear=True
             ),
         ),
         (
             {"transport": "https", "authentication": "bearer", "secret_from": "file:/jwt"},
             Transport.HTTPS,
-            logins.BearerLogin(bearer=logins.SecretSource(file="/jwt")),
+            endpoint.BearerLogin(bearer=endpoint.SecretSource(file="/jwt")),
         ),
         (
             {"transport": "http", "authentication": "header"},
             Transport.HTTP,
-            logins.HeaderLogin(user="etl"),
+            endpoint.HeaderLogin(user="etl"),
         ),
     ],
 )
 def test_every_kind_of_login_is_read_from_the_connection(
-    extra: dict[str, object], transport: Transport, login: logins.Login | None
+    extra: dict[str, object], transport: Transport, login: endpoint.Login | None
 ) -> None:
     fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=extra)
     endpoint = parse_settings(fields).endpoint

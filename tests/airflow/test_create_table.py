@@ -11,7 +11,7 @@ from airflow_hiveacid.format.table import Column, FileFormat, TableRef, Transact
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.operators.create_table import HiveAcidCreateTableOperator
 from airflow_hiveacid.plan.keeping import leaves_alone
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.support.airflow_support import Warehouse, run_task
 
 COLUMNS = {"id": "bigint", "name": "string"}

@@ -20,9 +20,9 @@ from airflow.serialization.definitions.dag import SerializedDAG
 
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import InsertMode, MergeAction, MergeWhen
+from airflow_hiveacid.jobs import maintenance
+from airflow_hiveacid.jobs.job import OnRerun
+from airflow_hiveacid.jobs.statements import InsertMode, MergeAction, MergeWhen
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.plan.arguments import partition_name

@@ -20,6 +20,7 @@ from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import declaration, kinds
 from airflow_hiveacid.plan import arguments
+from tools import arguments_page
 
 _FILE: Final = Path(__file__).with_name("template_fields.txt")
 _CLASSES: Final[dict[str, Any]] = {
@@ -72,6 +73,10 @@ def test_template_fields_are_exactly_those_listed_in_the_file() -> None:
         shown = [f"{one}={formats[one]}" if one in formats else one for one in cls.template_fields]
         lines.append(f"{name}: {' '.join(sorted(shown))}")
     assert lines == _FILE.read_text().splitlines()
+
+
+def test_the_page_of_arguments_is_up_to_date_with_the_docstrings() -> None:
+    assert arguments_page.PAGE.read_text() == arguments_page.page()
 
 
 @every_operator

@@ -28,9 +28,8 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
 )
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission import kill as kill_module
-from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
+from airflow_hiveacid.operators.submission import kill as kill_module, trigger as trigger_module
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.deferral import (
     DriverNote,
     End,
@@ -66,8 +65,13 @@ from tests.support.cluster_tasks import (
     until,
 )
 from tests.support.pretended_kubernetes import KubernetesServer
-from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import (
+    ACCEPTED,
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    ResourceManager as Pretended,
+)
 
 _SECRET = "s3cr3t"
 _SECRETS: dict[str, Any] = {

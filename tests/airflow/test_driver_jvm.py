@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.operators.submission.driver_jvm import LOGGING, driver_jvm
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission

@@ -19,11 +19,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
 from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
-from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import log_tail
-from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from airflow_hiveacid.operators.submission import (
+    log_tail,
+    trigger as trigger_module,
+    yarn as yarn_client,
+)
+from airflow_hiveacid.operators.submission.http import Negotiate
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
 from tests.support.airflow_support import (
     Connections,
     FakeSpark,
@@ -44,9 +46,13 @@ from tests.support.cluster_tasks import (
     resumed,
 )
 from tests.support.pretended_kubernetes import KubernetesServer
-from tests.support.pretended_yarn import FAILED, KILLED, RUNNING
-from tests.support.pretended_yarn import SUCCEEDED as YARN_SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import (
+    FAILED,
+    KILLED,
+    RUNNING,
+    SUCCEEDED as YARN_SUCCEEDED,
+    ResourceManager as Pretended,
+)
 from tests.support.slow_server import dripping
 
 pytestmark = pytest.mark.usefixtures("spark")

@@ -9,14 +9,14 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import OtherOwnerError
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Owner
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions, DropTable
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import note_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

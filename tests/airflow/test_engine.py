@@ -30,8 +30,8 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.maintenance.pauses import pauses
+from airflow_hiveacid.metastore import client as metastore_client
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import metastore_client
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import (
     HiveAcidCompactOperator,

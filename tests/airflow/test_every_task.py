@@ -18,14 +18,8 @@ from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.worker_first import EngineOperator
-from airflow_hiveacid.watch.polls import Observation
-from tests.support.airflow_support import (
-    Connections,
-    FakeSpark,
-    TaskLog,
-    context_of,
-    run_task,
-)
+from airflow_hiveacid.watch import Observation
+from tests.support.airflow_support import Connections, FakeSpark, TaskLog, context_of, run_task
 from tests.support.cases import cases_of
 
 _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {

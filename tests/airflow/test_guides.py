@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
+from airflow_hiveacid.local.distribution import SPARK_S3A
 from tests.support.kerberos_lab import FOLDERS, USER, KerberosLab, keys_of
 from tests.support.login_lab import LoginLab
 from tests.support.mini_yarn import MiniYarn, YarnLogin, outside

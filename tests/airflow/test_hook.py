@@ -9,12 +9,12 @@ import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import Listing
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.acid_state import Listing
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.maintenance import health as health_module
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import (
@@ -55,7 +55,7 @@ def test_the_test_button_warns_of_a_metastore_without_housekeeping_threads(
 ) -> None:
     # What a server answers whose site leaves the defaults.
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.MetastoreClient.config_value",
+        "airflow_hiveacid.metastore.client.MetastoreClient.config_value",
         lambda _self, _name, default: default,
     )
     connections.add("c", "hive_acid_metastore", extra={"uris": hive_metastore.uri})

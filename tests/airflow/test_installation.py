@@ -7,10 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.run_identity import (
-    installation,
-    key_of,
-)
+from airflow_hiveacid.operators.submission.run_identity import installation, key_of
 from tests.support.airflow_support import StateStore, context_of
 
 KEY = "dag/scheduled__2013-01-02/task/-1"

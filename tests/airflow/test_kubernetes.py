@@ -20,11 +20,11 @@ import pytest
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.support.airflow_support import (
     Connections,
@@ -40,8 +40,7 @@ from tests.support.airflow_support import (
 from tests.support.cluster_tasks import counting
 from tests.support.kubelet import NO_IMAGE
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
-from tests.support.kubernetes_tasks import connect as connect_kubernetes
-from tests.support.kubernetes_tasks import insert, small, spark_home
+from tests.support.kubernetes_tasks import connect as connect_kubernetes, insert, small, spark_home
 from tests.support.pretended_kubernetes import MissingError
 from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with

@@ -23,8 +23,7 @@ from tests.support.kerberos_tasks import (
     take_part,
 )
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
-from tests.support.kubernetes_tasks import connect as connect_kubernetes
-from tests.support.kubernetes_tasks import insert, small, spark_home
+from tests.support.kubernetes_tasks import connect as connect_kubernetes, insert, small, spark_home
 from tests.support.yarn_tasks import SPARK, rows_of
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]

@@ -15,8 +15,8 @@ from airflow_hiveacid.format.errors import (
     ClusterUnavailableError,
     ConfigurationError,
 )
-from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, ApiServer, Pod
-from airflow_hiveacid.operators.submission.clusters.kubernetes_login import (
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, ApiServer, Pod
+from airflow_hiveacid.operators.submission.kubernetes_login import (
     KubernetesLogin,
     login_of,
     server_of,

@@ -9,8 +9,8 @@ import pytest
 from airflow.providers.apache.spark.hooks import spark_submit as provider
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, own_settings
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.kubernetes import LABEL, own_settings
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import SPACE, connect_kubernetes, deletion, settings_of
 from tests.support.pretended_kubernetes import KubernetesServer

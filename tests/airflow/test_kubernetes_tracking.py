@@ -12,8 +12,8 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import resumption
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL, driver_of
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, LABEL, driver_of
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from tests.support import cluster_tasks
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task

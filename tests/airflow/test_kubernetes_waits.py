@@ -15,8 +15,8 @@ from airflow_hiveacid.format.errors import (
     JobFailedError,
     LockNotAcquiredError,
 )
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.submission.clusters.kubernetes import EXECUTOR, LABEL, ApiServer
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, LABEL, ApiServer
 from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import (
     PATIENCE_S,

@@ -14,13 +14,13 @@ from airflow.providers.openlineage.extractors.manager import ExtractorManager
 from airflow.sdk import BaseOperator
 
 from airflow_hiveacid import operators
-from airflow_hiveacid.format.records.keeping import Tag
+from airflow_hiveacid.format.records import Tag
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook, MadeTable
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.metastore_statements import DropTable, MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.metastore.gen.faults.ttypes import NoSuchObjectException
 from airflow_hiveacid.metastore.gen.tables.ttypes import GetTableResult
 from airflow_hiveacid.operators.reporting.lineage import lineage_of

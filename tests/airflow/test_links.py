@@ -18,12 +18,12 @@ from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.reporting.links import DriverLinks, page_url
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import driver_of
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments
 from airflow_hiveacid.operators.submission.submitter import Submitter
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
 from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
@@ -31,8 +31,7 @@ from airflow_hiveacid.ui.plugin import HiveAcidPlugin
 from tests.support import cluster_tasks
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.pretended_kubernetes import KubernetesServer
-from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager as Pretended
 
 TABLE = "plugin/hiveacid?table=demo.flights&connection=hive_acid_default"
 ERROR = {"type": "JobFailedError", "message": "as told"}

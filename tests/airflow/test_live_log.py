@@ -16,11 +16,14 @@ from airflow.triggers.base import BaseTrigger
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
-from airflow_hiveacid.operators.submission import trigger as trigger_module
-from airflow_hiveacid.operators.submission.clusters import cluster_run, log_tail
-from airflow_hiveacid.operators.submission.clusters import kubernetes as kubernetes_client
-from airflow_hiveacid.operators.submission.clusters import yarn as yarn_client
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, Cluster, ClusterRun
+from airflow_hiveacid.operators.submission import (
+    cluster_run,
+    kubernetes as kubernetes_client,
+    log_tail,
+    trigger as trigger_module,
+    yarn as yarn_client,
+)
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, Cluster, ClusterRun
 from airflow_hiveacid.operators.submission.driver_log import DriverLog
 from tests.support.airflow_support import (
     Connections,
@@ -44,8 +47,13 @@ from tests.support.cluster_tasks import (
     resumed,
 )
 from tests.support.pretended_kubernetes import KubernetesServer
-from tests.support.pretended_yarn import ACCEPTED, FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import (
+    ACCEPTED,
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    ResourceManager as Pretended,
+)
 from tests.support.slow_server import dripping
 
 _BEGAN: Final = datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)

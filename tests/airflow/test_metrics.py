@@ -8,9 +8,9 @@ import pytest
 
 from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.format.errors import WriteConflictError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.reporting.metrics import count_job
+from airflow_hiveacid.operators.reporting.outlets import count_job
 from tests.support.airflow_support import FakeSpark, context_of, run_task
 
 pytestmark = pytest.mark.usefixtures("connections")

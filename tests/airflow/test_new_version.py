@@ -11,8 +11,8 @@ from airflow.sdk.module_loading import import_string
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import LockType
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnState

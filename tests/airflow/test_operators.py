@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid.format.errors import ConfigurationError, InputError, InvalidNameError
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
+from airflow_hiveacid.jobs.job import Job, JobSpec
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,

@@ -23,9 +23,8 @@ from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, components_to_define
-from airflow_hiveacid.operators.collecting import document
-from airflow_hiveacid.operators.collecting import survey as surveys
-from airflow_hiveacid.operators.collecting.survey import Survey, survey
+from airflow_hiveacid.operators.reporting import document, survey as surveys
+from airflow_hiveacid.operators.reporting.survey import Survey, survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from tests.support.airflow_support import Warehouse
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, TransactionSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, TransactionSpec
 from airflow_hiveacid.operators.hive_acid import (
     HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.operators import spark_app
 from airflow_hiveacid.operators.maintenance import HiveAcidCompactOperator
 from airflow_hiveacid.operators.reporting import plan_text
@@ -317,6 +317,9 @@ def test_nothing_to_do_is_said_only_of_a_job_that_kept_left_and_skipped_nothing(
     ]
     assert ended("clean") == "clean of d.t: nothing to do in 2.0 s"
     assert ended("clean", cleanings=kept) == f"clean of d.t: kept 2: {reader} in 2.0 s"
+    for number, one in enumerate(kept):
+        one["kept"][0]["why"] = f"{reader}, open for {number + 1} min 2 s"  # type: ignore[index]
+    assert f": kept 2: {reader}, open for 1 min 2 s in" in ended("clean", cleanings=kept)
     tables = [{"table": "d.t", "removed": 0, "kept": 11, "why_kept": reader}]
     assert f": kept 11: d.t: {reader} in" in ended("clean_tables", cleanings=tables)
     below = {"done": False, "kind": "none", "why": "below the thresholds", "is_hindered": False}

@@ -19,8 +19,8 @@ from airflow_hiveacid import __version__
 from airflow_hiveacid.cli.spark_wheel import build_spark_wheel
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from tests.support.documents import README, python_blocks
 from tests.support.yarn_tasks import rows_of
 

@@ -14,11 +14,10 @@ from airflow.sdk import Asset
 
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.ids import AttemptId, WriteId
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts, StatementResult
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import MOST_BYTES
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator, run_in_metastore
 from airflow_hiveacid.operators.statement_notes import StatementNote
 from airflow_hiveacid.plan.conversion import ConversionOutcome

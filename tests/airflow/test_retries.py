@@ -6,19 +6,14 @@ import pytest
 from airflow.sdk import DAG
 
 from airflow_hiveacid import errors as public
-from airflow_hiveacid.airflow_names import (
-    AirflowFailException,
-    ExceptionRetryPolicy,
-    RetryAction,
-)
+from airflow_hiveacid.airflow_names import AirflowFailException, ExceptionRetryPolicy, RetryAction
 from airflow_hiveacid.cli.exit_codes import ExitCode, exit_code
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.results import ExitCode as JobExitCode
-from airflow_hiveacid.jobs.results import exit_code as exit_code_of_job
+from airflow_hiveacid.jobs.job import ExitCode as JobExitCode, exit_code as exit_code_of_job
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY, hive_acid_retry_policy
 from airflow_hiveacid.sensors.hive_acid import HiveAcidDeltaCountSensor
-from airflow_hiveacid.watch.polls import Outage
+from airflow_hiveacid.watch import Outage
 from tests.support.airflow_minors import IS_3_3, DagSerialization
 
 

@@ -35,12 +35,12 @@ from airflow_hiveacid import operators
 from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.errors import ClusterRefusedError, ConfigurationError, HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.operators.collecting import survey as surveys
+from airflow_hiveacid.jobs.job import JobError
+from airflow_hiveacid.operators.reporting import survey as surveys
 from airflow_hiveacid.operators.submission import submitter
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds
-from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of
+from airflow_hiveacid.operators.submission.cluster_run import Bounds
+from airflow_hiveacid.operators.submission.kubernetes_login import login_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments
 from tests.contract.sasl_server import PlainHalf, Refusal, SaslServer

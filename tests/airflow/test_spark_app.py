@@ -16,6 +16,7 @@ from airflow.sdk import Asset, AssetAlias
 
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.assets import hive_asset
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     ConfigurationError,
@@ -30,13 +31,11 @@ from airflow_hiveacid.format.errors import (
     TableNotFoundError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.worker_file import worker_lives
+from airflow_hiveacid.jobs.contract import worker_lives
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, RowCounts
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import submitter
-from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
@@ -84,7 +83,7 @@ def test_the_spark_submit_command_names_the_master_application_code_and_spec(
     assert Path(arguments[-3]).is_file()
     assert arguments[-2:] == ["--spec", options["--spec"]]
     with zipfile.ZipFile(options["--py-files"]) as archive:
-        assert "airflow_hiveacid/jobs/specs/job.py" in archive.namelist()
+        assert "airflow_hiveacid/jobs/job.py" in archive.namelist()
 
 
 def test_the_spec_contains_the_metastore_address_and_the_job_key(

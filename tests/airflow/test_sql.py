@@ -9,7 +9,7 @@ from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.airflow_names import RetryAction
 from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY

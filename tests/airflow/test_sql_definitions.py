@@ -14,7 +14,7 @@ from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.metastore_statements import DropTable
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from tests.contract.bench import access, start

@@ -9,11 +9,10 @@ import pytest
 
 from airflow_hiveacid.format.errors import RerunRefusedError, StatementChangedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.metastore_statements import DropTable
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
-from airflow_hiveacid.metastore.definitions.work import Before
+from airflow_hiveacid.jobs.statements import DeleteSpec
+from airflow_hiveacid.metastore.definitions import Before
 from airflow_hiveacid.operators.statement_notes import Order, StatementNote
 from tests.support.airflow_support import StateStore
 

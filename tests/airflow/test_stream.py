@@ -11,18 +11,17 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.airflow_names import stats
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import POLICY_PROPERTY, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     TaskKilledError,
     TransactionAbortedError,
 )
-from airflow_hiveacid.format.policies import POLICY_PROPERTY
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.metastore import client as metastore_client
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import metastore_client
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.operators import HiveAcidStreamOperator
 from tests.contract.fake_client import FakeClient

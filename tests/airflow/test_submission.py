@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
+from airflow_hiveacid.operators.submission.kubernetes import LABEL
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import Program, SparkArguments, Submission
 

@@ -16,9 +16,9 @@ from airflow.sdk.bases import resumablejobmixin
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.kill import stop_submit
 from airflow_hiveacid.operators.submission.resumption import (
     ATTEMPT_KEY,
@@ -38,8 +38,7 @@ from tests.support.airflow_support import (
     run_task,
 )
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, until
-from tests.support.pretended_yarn import FAILED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, ResourceManager as Pretended
 
 _NOTES = {RESULT_URI_KEY, SUBMISSION_KEY, ATTEMPT_KEY}
 _CONTEXT: Any = {}

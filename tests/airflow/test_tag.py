@@ -9,7 +9,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError, VersionUnknownError
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.support.airflow_support import StateStore, Warehouse, context_of, run_task
 
 

@@ -8,8 +8,8 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.format.errors import ConfigurationError, JobFailedError, StatementOrderError
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeSpec,
@@ -159,9 +159,7 @@ def test_a_kill_searches_the_locks_of_every_table_of_the_transaction(
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.connect", lambda _: Client()
-    )
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", lambda _: Client())
     monkeypatch.setattr(
         "airflow_hiveacid.metastore.transactions.fencing.abort_job",
         lambda _client, _key, _attempt, refs: asked.extend(map(str, refs)) or (),

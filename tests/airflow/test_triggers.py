@@ -24,7 +24,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import Off
+from airflow_hiveacid.jobs.maintenance import Off
 from airflow_hiveacid.maintenance.health import MeasuredTable
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER, GivenThresholds
 from airflow_hiveacid.plan.thresholds import TableHealth

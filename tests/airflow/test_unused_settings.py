@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments
-from airflow_hiveacid.operators.submission.unused_settings import check_settings, unused_settings
+from airflow_hiveacid.operators.submission.user_settings import check_settings, unused_settings
 from tests.support.airflow_support import Connections, run_task
 
 

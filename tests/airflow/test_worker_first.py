@@ -33,7 +33,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.maintenance import clean_tables, compaction_facts, compaction_planner
 from airflow_hiveacid.metastore import preflight
 from airflow_hiveacid.metastore.catalog import NewTable

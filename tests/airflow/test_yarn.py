@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli.commands.spark_environment import pack
+from airflow_hiveacid.cli.spark_environment import pack
 from airflow_hiveacid.format.errors import ApplicationNotStartedError, JobFailedError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator

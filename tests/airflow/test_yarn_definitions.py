@@ -11,14 +11,13 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, tag_of
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, tag_of
 from airflow_hiveacid.operators.submission.resumption import ATTEMPT_KEY
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, killed_once
-from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager as Pretended
 
 pytestmark = pytest.mark.usefixtures("on_yarn")
 

@@ -20,10 +20,10 @@ import pytest
 from airflow_hiveacid.format.errors import ClusterUnavailableError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.operators import hive_acid, maintenance
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.http import Negotiate
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.support import airflow_support, kerberos_tasks

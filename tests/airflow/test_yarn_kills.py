@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
-from airflow_hiveacid.operators.submission.clusters.cluster_run import tag_of
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.cluster_run import tag_of
 from airflow_hiveacid.operators.submission.submitter import Submitter
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, connect_yarn, deletion, is_running, killed_once, until
-from tests.support.pretended_yarn import ACCEPTED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ACCEPTED, RUNNING, ResourceManager as Pretended
 
 
 @pytest.mark.parametrize("mode", ["client", "cluster"])

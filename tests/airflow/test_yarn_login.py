@@ -21,14 +21,13 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.metastore.auth.krb5 import GssError
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate, service_of
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager, realm_of
+from airflow_hiveacid.operators.submission.http import Negotiate, service_of
+from airflow_hiveacid.operators.submission.yarn import ResourceManager, realm_of
 from tests.contract.gssapi_server import GssapiHalf
 from tests.contract.sasl_server import Refusal
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig
-from tests.support.pretended_yarn import RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import RUNNING, ResourceManager as Pretended
 
 _APP = "application_1_0001"
 

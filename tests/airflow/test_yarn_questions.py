@@ -13,10 +13,9 @@ import requests
 from requests.auth import HTTPBasicAuth
 
 from airflow_hiveacid.format.errors import ClusterRefusedError, ClusterUnavailableError
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
-from tests.support.pretended_yarn import FAILED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
+from tests.support.pretended_yarn import FAILED, RUNNING, ResourceManager as Pretended
 from tests.support.slow_server import dripping
 
 _APP = "application_1_0001"
@@ -122,9 +121,7 @@ def _says(monkeypatch: pytest.MonkeyPatch, body: str) -> ResourceManager:
     answer = requests.Response()
     answer.status_code, answer._content = 200, body.encode()
     answer.headers["Content-Type"] = "application/json"
-    monkeypatch.setattr(
-        "airflow_hiveacid.operators.submission.clusters.yarn._send", lambda *_, **__: answer
-    )
+    monkeypatch.setattr("airflow_hiveacid.operators.submission.yarn._send", lambda *_, **__: answer)
     return ResourceManager(addresses=("http://rm",))
 
 

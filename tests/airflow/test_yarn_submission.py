@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.operators.submission import submitter
-from airflow_hiveacid.operators.submission.clusters.cluster_run import own_settings, tag_of
-from airflow_hiveacid.operators.submission.clusters.yarn import addresses_in, addresses_of
+from airflow_hiveacid.operators.submission.cluster_run import own_settings, tag_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
+from airflow_hiveacid.operators.submission.yarn import addresses_in, addresses_of
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, deletion, settings_of
 from tests.support.pretended_yarn import ResourceManager as Pretended

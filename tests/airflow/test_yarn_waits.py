@@ -9,12 +9,11 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, ClusterRun
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import FakeSpark, StateStore, context_of, run_task
 from tests.support.cluster_tasks import APP, Clock, deletion, is_running, run_on_yarn, until
-from tests.support.pretended_yarn import ACCEPTED, RUNNING
-from tests.support.pretended_yarn import ResourceManager as Pretended
+from tests.support.pretended_yarn import ACCEPTED, RUNNING, ResourceManager as Pretended
 
 
 def test_an_application_is_polled_until_it_ends(yarn: Pretended) -> None:

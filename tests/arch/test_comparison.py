@@ -118,6 +118,6 @@ def test_a_row_a_column_or_a_file_that_is_missing_is_seen() -> None:
 
 def test_the_numbers_of_commands_and_metrics_are_those_of_the_code() -> None:
     (rows,) = (rows for rows in compared(PAGE.read_text()).values() if "own metrics" in rows)
-    metrics = (ROOT / "airflow_hiveacid/operators/reporting/metrics.py").read_text()
+    metrics = (ROOT / "airflow_hiveacid/operators/reporting/outlets.py").read_text()
     assert rows["own metrics"][0] == str(len(set(re.findall(r'"(hiveacid\.\w+)"', metrics))))
     assert f"{len(COMMANDS)} commands" in rows["commands of `airflow`"][0]

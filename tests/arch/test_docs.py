@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts, StatementResult
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts, StatementResult
 from airflow_hiveacid.jobs.short_form import short_form
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable

@@ -32,11 +32,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
 }
 
-# These get a session, or work that needs one, handed in.
-WITHOUT_PYSPARK = {
-    "airflow_hiveacid.spark.maintenance.exchange",
-}
-
 # Refuses every module that is neither Python's own, nor ours, nor allowed, by its top-level name.
 REFUSAL = """
 import importlib, json, sys
@@ -105,7 +100,7 @@ def test_every_module_in_spark_needs_pyspark() -> None:
         check=True,
         cwd=ROOT,
     )
-    assert {*done.stdout.split()} <= WITHOUT_PYSPARK
+    assert done.stdout.split() == []
 
 
 def test_the_tasks_of_spark_need_no_library_of_the_metastore() -> None:

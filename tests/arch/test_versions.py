@@ -11,8 +11,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from airflow_hiveacid import __version__
-from airflow_hiveacid import supported_versions as supported
+from airflow_hiveacid import __version__, supported_versions as supported
 from airflow_hiveacid.local.releases import (
     DEPENDENCY_PLUGIN,
     HIVE_4,

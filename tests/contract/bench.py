@@ -14,9 +14,8 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import catalog, locks, port
-from airflow_hiveacid.metastore.transactions import commit as commits
+from airflow_hiveacid.metastore.transactions import Clock, commit as commits
 from airflow_hiveacid.metastore.transactions.handover import Handover
-from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from tests.support.terms import job_terms
 

@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.catalog import transactional_kind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnState, TxnType
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 
 WRITES: Final = frozenset({DataOperation.INSERT, DataOperation.UPDATE, DataOperation.DELETE})
 

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Final
 
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 
 _GLANCE_S: Final = 0.001
 _LONGEST_REAL_WAIT_S: Final = 30.0

@@ -10,10 +10,10 @@ import sys
 import pyarrow as pa
 from pyarrow import fs
 
-from airflow_hiveacid.format import bucket_codec, conflicts, ids, names
+from airflow_hiveacid.format import conflicts, ids, names
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.acid.events import insert_events
@@ -33,7 +33,7 @@ def main() -> None:
             delta = names.DeltaName(low=write_id, high=write_id, statement_id=ids.StatementId(0))
             path = f"{table.location.removeprefix('file:')}/{delta}/bucket_00000"
             row = pa.record_batch({table.columns[0].name: pa.array([7], pa.int64())})
-            place = bucket_codec.encode(ids.BucketId(0), ids.StatementId(0))
+            place = ids.encode(ids.BucketId(0), ids.StatementId(0))
             with AcidFileWriter(
                 fs.LocalFileSystem(), path, table.columns, WriterOptions(), is_delete=False
             ) as file:

@@ -19,11 +19,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin
-from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.jobs import maintenance, statements
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.reading.tables import read_table

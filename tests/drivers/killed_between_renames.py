@@ -15,8 +15,8 @@ from pathlib import Path
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores import filesystem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine import jvm_of
 from airflow_hiveacid.spark.engine.session import open_session, runs_in_utc
 
 

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 from airflow_hiveacid.format import conflicts, errors, ids, snapshot
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
@@ -21,29 +20,24 @@ from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.spark.writing import work as product
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement as Statement
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.writing.compaction import Compactor
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 from tests.interleavings import stand_ins
 from tests.interleavings.looking_back import LookingBack
-from tests.interleavings.rows import (
-    BUCKET,
-    Change,
-    Commit,
-    serial_states,
-)
+from tests.interleavings.rows import BUCKET, Change, Commit, serial_states
 from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 from tests.interleavings.world import Actor
 from tests.support.terms import job_terms
@@ -111,7 +105,7 @@ class Acting(LookingBack):
             context,
             [
                 Statement(
-                    kind=job.change.kind,
+                    spec=spec.job,
                     table=table,
                     operations=frozenset(OPERATIONS[job.change.kind]),
                     make_events=stand_ins.make_events(job.change),

@@ -9,15 +9,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from airflow_hiveacid.format import ids, snapshot, table
-from airflow_hiveacid.format.names import (
-    BaseName,
-    DeltaName,
-    parse_directory_name,
-)
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import make_tag
 from tests.interleavings import readers
 from tests.interleavings.rows import (
     BUCKET,

@@ -13,9 +13,9 @@ import inspect
 from typing import Final
 
 from airflow_hiveacid.format import conflicts, errors, snapshot
+from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,

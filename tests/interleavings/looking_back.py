@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from airflow_hiveacid.format import conflicts, errors, ids
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.change_range import ChangeRange
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.storage.stores.listing import list_table
+from airflow_hiveacid.versions.history import between
 from airflow_hiveacid.versions.past import past_of
-from airflow_hiveacid.versions.write_range import between
 from tests.interleavings import stand_ins
 from tests.interleavings.ground import Ground
 from tests.interleavings.rows import Commit, Row, serial_states

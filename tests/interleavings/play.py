@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from airflow_hiveacid.format import errors, ids
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.metastore.port import TxnState
 from tests.interleavings import readers, stand_ins
 from tests.interleavings.ground import is_own, leftovers

@@ -11,10 +11,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import FileEntry, Listing, resolve
 from tests.interleavings.disk import Disk, File
 from tests.interleavings.rows import BUCKET, Identity, Row, events
 

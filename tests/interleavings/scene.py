@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format import conflicts, ids, policies, table
+from airflow_hiveacid.format import conflicts, ids, table
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from tests.interleavings import rows
 
@@ -85,9 +85,9 @@ class Scene:
         )
 
     @property
-    def policy(self) -> policies.ConflictPolicy:
+    def policy(self) -> conflicts.ConflictPolicy:
         """The policy of every job."""
-        return policies.ConflictPolicy.STRICT if self.is_strict else policies.ConflictPolicy.HIVE
+        return conflicts.ConflictPolicy.STRICT if self.is_strict else conflicts.ConflictPolicy.HIVE
 
     @property
     def partitions(self) -> tuple[str, ...]:

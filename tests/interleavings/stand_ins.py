@@ -20,28 +20,27 @@ from typing import Any, Final, Self
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, resolve
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidDirectory, AcidState, resolve
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
 from airflow_hiveacid.storage.acid.write.reissue import Reissue
-from airflow_hiveacid.storage.stores import locations, threads
+from airflow_hiveacid.storage.stores import locations, threads, version_notes
 from airflow_hiveacid.storage.stores.filesystem import file_errors, write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes import version_notes
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import compaction, publish, second_try
+from airflow_hiveacid.writing import compaction, publish, restarts
 from airflow_hiveacid.writing.event_files import WritePlan, partition_text
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.interleavings.rows import (
@@ -454,7 +453,7 @@ def installed() -> Iterator[None]:
             patch.setattr(module, "empty_file", _empty_file)
         patch.setattr(version_notes, "each_in_threads", lambda one, items: [one(i) for i in items])
         patch.setattr(work, "resolve_target", _resolve_target)
-        patch.setattr(second_try, "reissue", _reissue)
+        patch.setattr(restarts, "reissue", _reissue)
         patch.setattr(compaction, "buckets_by_rows", _buckets_by_rows)
         patch.setattr(bucket_tasks, "compact_buckets", _compact_buckets)
         yield

@@ -16,16 +16,16 @@ from typing import Final
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflictError
-from airflow_hiveacid.format.policies import (
+from airflow_hiveacid.format.conflicts import (
     ConflictOutcome,
     ConflictPolicy,
     Meeting,
+    MetastoreGeneration,
     WriteKind,
     outcome,
 )
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflictError
+from airflow_hiveacid.jobs.job import JobResult
 from tests.interleavings import readers
 from tests.interleavings.play import Play
 from tests.interleavings.rows import Change, Rows, apply

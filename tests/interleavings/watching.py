@@ -6,23 +6,14 @@ from typing import Any
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.format.names import (
-    STAGING_PREFIX,
-    BaseName,
-    DeltaName,
-    parse_directory_name,
-)
+from airflow_hiveacid.format.names import STAGING_PREFIX, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.port import TxnState, TxnType
 from tests.contract.fake_metastore import Lock, Txn
 from tests.interleavings import readers
 from tests.interleavings.ground import Ground, is_own
 from tests.interleavings.readers import Found
-from tests.interleavings.rows import (
-    Change,
-    Commit,
-    serial_states,
-)
+from tests.interleavings.rows import Change, Commit, serial_states
 from tests.interleavings.scene import REF
 from tests.interleavings.world import Actor
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 import pytest
 from pyspark.sql import functions as F
 
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from tests.judges.engine import HiveJudge
 from tests.support import column_lists, merge_clauses, spark_lab
 

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.judges.engine import HiveJudge
 from tests.proofs.differential import examples, stores, twins
 from tests.proofs.differential.cases import Case, Outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from tests.judges.engine import HiveJudge
 from tests.support import column_lists, merge_clauses, spark_lab
 

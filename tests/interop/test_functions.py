@@ -17,8 +17,9 @@ from typing import Final
 import pytest
 from pyspark.errors import PySparkException
 
-from airflow_hiveacid.sql.expressions import expressions, functions, queries
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql import expressions
+from airflow_hiveacid.sql.expressions import functions, queries
+from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pytest
 
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine

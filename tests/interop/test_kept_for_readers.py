@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.judges.trino import TrinoJudge

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from airflow_hiveacid.storage.acid.read.scan import scan

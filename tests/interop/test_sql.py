@@ -17,9 +17,9 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.plan.statements.parameters import read_parameters
-from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
+from airflow_hiveacid.sql.expressions import NameScope, expression
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text import statements_of
 from tests.judges.engine import HiveJudge
 from tests.support.column_lists import columns_of
 from tests.support.spark_lab import Lab

@@ -13,7 +13,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConstraintViolationError, TypeMismatchError
 from airflow_hiveacid.sql.script import read_script
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text import statements_of
 from tests.judges.engine import HiveJudge
 from tests.judges.line_process import JudgeError
 from tests.support.spark_lab import Lab

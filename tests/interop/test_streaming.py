@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.contract.bench import wait_until
 from tests.judges import bare, engine, streaming
 from tests.support.spark_lab import Lab

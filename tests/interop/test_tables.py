@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.bare import BareReader
 from tests.judges.engine import HiveJudge

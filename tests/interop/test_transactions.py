@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges.bare import BareReader

@@ -17,9 +17,9 @@ import pytest
 
 from airflow_hiveacid.format import errors, ids, table
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.versions import VersionSpec, as_of_number, state_as_of
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.format.versions import VersionSpec, as_of_number, state_as_of
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.reading.snapshots import read_snapshot
@@ -27,8 +27,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.versions.history import history_of
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.judges.engine import HiveJudge
 from tests.judges.engine3 import Hive3Engine
 from tests.judges.trino import TrinoJudge, why_not

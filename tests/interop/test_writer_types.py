@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.names import DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.write.writer import (

@@ -24,7 +24,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_hiveacid.local.metastore.distribution import cache_dir
+from airflow_hiveacid.local.distribution import cache_dir
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from tests.support import merge_clauses
 from tests.support.spark_lab import Lab
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from tests.proofs.tpcds.__main__ import generate
 from tests.proofs.tpcds.course import Course
 from tests.support.spark_lab import Lab

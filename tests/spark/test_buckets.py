@@ -7,7 +7,7 @@ from pyarrow import orc
 
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.storage.hashing import MURMUR, OLD, bucket_ids
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_lab import Lab

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice, WhenGone
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPDATE_ALL
 from tests.support.spark_lab import Lab, Row

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, SourceSpec, UpdateSpec
+from airflow_hiveacid.jobs.job import JobStatus, RowCounts
+from airflow_hiveacid.jobs.statements import DeleteSpec, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert

@@ -9,8 +9,8 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.reading.snapshots import read_snapshot

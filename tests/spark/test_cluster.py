@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.packager import cached_archive
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 from tests.support.spark_cluster import standalone_cluster

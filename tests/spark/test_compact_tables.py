@@ -11,8 +11,8 @@ from airflow_hiveacid.format.errors import PartitionsFailedError
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd, CleanSpec, CompactSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from tests.support.spark_lab import Lab

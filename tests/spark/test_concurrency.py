@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.support.spark_lab import Lab, make_lab
 
 WRITERS = 8

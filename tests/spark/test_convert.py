@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, LockNotAcquiredError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
 from airflow_hiveacid.maintenance.conversion_survey import WayBack
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module

@@ -20,13 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 from pyspark import TaskContext
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.engine import java_names
-from airflow_hiveacid.spark.engine.expressions.catalyst import rebalanced
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark import engine
+from airflow_hiveacid.spark.engine import UnknownJavaCallError
+from airflow_hiveacid.spark.engine.catalyst import rebalanced
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.spark.writing.flat_files import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -94,7 +93,7 @@ def test_a_release_of_spark_that_reports_no_count_writes_the_same_rows(
     def unknown(*_: object) -> NoReturn:
         raise UnknownJavaCallError("DataSource")
 
-    for module in (flat_files, java_names):
+    for module in (flat_files, engine):
         monkeypatch.setattr(module, "call_of_any_release", unknown)
     rows, place = shuffled(lab4.spark), tmp_path_factory.mktemp("written") / "rows"
     assert write_orc(rows, f"file:{place}", {"compression": "zlib"}, ["g"]) is None

@@ -11,9 +11,8 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.job import Job, JobStatus
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
 from tests.support.spark_lab import Lab, make_lab

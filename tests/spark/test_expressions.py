@@ -9,13 +9,12 @@ from pathlib import Path
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeSpec,
@@ -23,21 +22,15 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.parameters import read_parameters
-from airflow_hiveacid.spark.engine.expressions.catalyst import (
-    Moment,
-    is_repeatable,
-    resolve,
-    resolved,
-)
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine import jvm_of
+from airflow_hiveacid.spark.engine.catalyst import Moment, is_repeatable, resolve, resolved
+from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
 from airflow_hiveacid.spark.reading.events import partition_key
 from airflow_hiveacid.spark.reading.pruning import key_ranges
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import merge
-from airflow_hiveacid.spark.statements.clauses import HelperNames
-from airflow_hiveacid.spark.statements.expressions import stored
+from airflow_hiveacid.spark.statements.expressions import HelperNames, stored
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
 from tests.support.spark_lab import Lab

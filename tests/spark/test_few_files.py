@@ -6,8 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.statements import insert
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from tests.support.spark_lab import with_settings

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script

@@ -15,11 +15,7 @@ from pyarrow.fs import LocalFileSystem
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertMode,
-    InsertSpec,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, SourceSpec
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab

@@ -13,10 +13,10 @@ import pytest
 
 from airflow_hiveacid.format import conflicts
 from airflow_hiveacid.format.errors import HiveAcidError, LockNotAcquiredError, TableChangedError
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, TruncateSpec
+from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, SourceSpec, TruncateSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest

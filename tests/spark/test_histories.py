@@ -11,11 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    SourceSpec,
-)
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 from tests.support.spark_lab import Lab, Row

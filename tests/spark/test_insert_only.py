@@ -17,8 +17,8 @@ from pyarrow import orc
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -29,10 +29,10 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, MergeSpec, SourceSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.reading.request import NUMBER, partition_at
+from airflow_hiveacid.reading import NUMBER, partition_at
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.reading.live_files import PlainRows

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeSpec,
-    SourceSpec,
-)
-from airflow_hiveacid.reading.request import KeyRange
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.jobs.statements import InsertSpec, MergeSpec, SourceSpec
+from airflow_hiveacid.reading import KeyRange
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import key_ranges
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.support.merge_clauses import UPDATE_V, UPSERT_ALL

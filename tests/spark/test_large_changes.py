@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_hiveacid.jobs.results import RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.job import RowCounts
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from tests.support.spark_lab import Lab
 
 ROWS = 1_100_000

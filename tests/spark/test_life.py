@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, CompactionChoice
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.support.merge_clauses import UPSERT_ALL
 from tests.support.spark_lab import Lab, Row
 

@@ -8,12 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from airflow_hiveacid.format.errors import (
-    CompactionCancelledError,
-    TransactionAbortedError,
-)
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.format.errors import CompactionCancelledError, TransactionAbortedError
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions
 from tests.support.fault_cases import COLUMNS
 from tests.support.spark_lab import Lab

@@ -9,9 +9,9 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, PartitionName, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, TransactionSpec, UpdateSpec
+from airflow_hiveacid.jobs.job import JobStatus, RowCounts
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import DeleteSpec, LoadSpec, TransactionSpec, UpdateSpec
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.writing import loading as load_module
 from tests.support.merge_clauses import INSERT_ALL, matched_update

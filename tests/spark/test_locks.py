@@ -10,11 +10,10 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.errors import TypeMismatchError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.reading.access import MOST_NAMED
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
 from airflow_hiveacid.reading.snapshots import read_snapshot
+from airflow_hiveacid.reading.table_view import MOST_NAMED
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_lab import Lab
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen
 from airflow_hiveacid.spark.statements import merge as merge_module
 from airflow_hiveacid.writing import event_files
 from tests.support.spark_lab import Lab

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail

@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, ConversionTarget, ConvertSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.spark.reading.target import resolve_target

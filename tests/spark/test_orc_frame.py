@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import UnsupportedOperationException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
@@ -24,14 +23,13 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.reading import arrow_scan
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.reading import KeyRange, arrow_scan
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
 from tests.judges.golden import GoldenCase, cases

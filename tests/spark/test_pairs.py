@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.policies import ConflictOutcome, ConflictPolicy, Meeting, WriteKind
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.format.conflicts import ConflictOutcome, ConflictPolicy, Meeting, WriteKind
+from airflow_hiveacid.local.server import LocalMetastore
 from tests.proofs.conflicts.cells import Order, expected, meet
 from tests.support.spark_lab import Lab, make_lab
 

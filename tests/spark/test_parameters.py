@@ -16,12 +16,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs import statements
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.plan.statements.parameters import job_with, read_parameters
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.engine.expressions import parsed_sql
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, conjuncts, query, resolve
+from airflow_hiveacid.spark.engine import parsed_sql
+from airflow_hiveacid.spark.engine.catalyst import Moment, conjuncts, query, resolve
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script

@@ -14,9 +14,8 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.jobs.job import ExitCode, JobResult, JobSpec, JobStatus, ProgramSpec
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark import acid
 from airflow_hiveacid.spark.engine.failures import typed_failures

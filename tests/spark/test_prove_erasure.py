@@ -15,18 +15,13 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.errors import ErasureNotProvedError, UnknownColumnError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.maintenance import (
-    ChangeFeedSpec,
-    CompactionChoice,
-    ProveErasureSpec,
-)
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice, ProveErasureSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, Parameter, Value, ValueType
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
 
 ZOE = "Zoe-7f3a9c41"
@@ -127,7 +122,7 @@ def test_the_proof_names_the_tag_and_the_retention_that_keep_the_file(lab4: Lab)
     lab.compact("kept", CompactionChoice.MAJOR)
     lab.clean("kept")
     kept: Any = lab.run(ProveErasureSpec(target=f"{lab.db}.kept", **BY_NAME)).details["erasure"]
-    assert "kept for 7 d" in whys(kept)
+    assert "the retention of 7 d" in whys(kept)
 
 
 @pytest.mark.promise("K10")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession, functions as F
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeSpec, SourceSpec
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.jobs.statements import DeleteSpec, MergeSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.merge import plan_merge

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import UpdateSpec
+from airflow_hiveacid.jobs.job import JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import UpdateSpec
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support.short_jvms import ENVIRONMENT
 from tests.support.spark_lab import Lab

@@ -16,18 +16,18 @@ from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Keeping
-from airflow_hiveacid.format.state.versions import Guarantee
+from airflow_hiveacid.format.records import Keeping
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.format.versions import Guarantee
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.plan.keeping import READABLE_FOR, kept_parameters
 from airflow_hiveacid.reading.arrow_scan import ChangePiece
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.read_changes import CHANGE_COLUMNS, read_changes
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.acid.read import AcidFile
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 from tests.support.spark_lab import Lab, Row
 from tests.support.terms import job_terms

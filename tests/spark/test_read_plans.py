@@ -10,10 +10,10 @@ from py4j.java_gateway import JavaObject
 from pyarrow.fs import LocalFileSystem
 from pyspark.sql import DataFrame
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.engine.java_names import each
+from airflow_hiveacid.spark.engine import each
 from airflow_hiveacid.spark.reading import orc_frame
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import Target, resolve_target

@@ -7,13 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter

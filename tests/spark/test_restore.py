@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Constraints, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, RestoreSpec
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, RestoreSpec
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.plan import restoring
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
 from tests.unit.storage.orc_tables import write_plain

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import (
     CompactionEntry,

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 import airflow_hiveacid
 from airflow_hiveacid.format.errors import PartitionsFailedError, StorageError
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,

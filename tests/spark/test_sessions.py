@@ -20,11 +20,8 @@ from pyspark.sql import SparkSession
 from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    SourceSpec,
-)
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.progress import StageState, active_stages
 from airflow_hiveacid.spark.engine.session import _check_tasks_run_once, open_session
@@ -48,6 +45,7 @@ SETTINGS: tuple[Mapping[str, str], ...] = (
         "spark.sql.ansi.doubleQuotedIdentifiers": "true",
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+        "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "false",
         "spark.sql.execution.arrow.useLargeVarTypes": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     },

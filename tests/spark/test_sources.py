@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, MergeSpec, SourceSpec
-from airflow_hiveacid.spark.engine.expressions.catalyst import resolved
+from airflow_hiveacid.jobs.statements import InsertSpec, MergeSpec, SourceSpec
+from airflow_hiveacid.spark.engine.catalyst import resolved
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.source import load_source
 from airflow_hiveacid.spark.statements import insert

@@ -9,15 +9,10 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Constraints
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import (
-    MergeAction,
-    MergeClause,
-    MergeWhen,
-    TransactionSpec,
-)
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen, TransactionSpec
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.sql.script import read_script
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab, Row, make_lab

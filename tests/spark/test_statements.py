@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     LockNotAcquiredError,
     TypeMismatchError,
     UnknownColumnError,
 )
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.format.ids import decode
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.statements import (
     InsertMode,
     InsertSpec,
     MergeAction,

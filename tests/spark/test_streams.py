@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_hiveacid.format.errors import FencedError, SourceKeyError, UnknownColumnError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
-from airflow_hiveacid.jobs.specs.statements import StreamTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, StreamSpec
+from airflow_hiveacid.jobs.statements import StreamTable
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark import acid, streams
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext

@@ -9,9 +9,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobError
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.jobs.job import Job, JobError
+from airflow_hiveacid.jobs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
     CompactSpec,
@@ -19,7 +18,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     ConvertSpec,
     RestoreSpec,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     ColumnMatch,
     CreateAsSpec,
     DeleteSpec,

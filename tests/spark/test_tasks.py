@@ -14,7 +14,7 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
 from airflow_hiveacid.spark.engine.tasks import task_results
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.job import RowCounts
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from tests.support.spark_lab import Lab
 

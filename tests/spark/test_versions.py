@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
 
 COLUMNS = {"id": "bigint", "v": "int"}

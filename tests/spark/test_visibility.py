@@ -8,7 +8,7 @@ import time
 import pytest
 
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support.spark_lab import Lab

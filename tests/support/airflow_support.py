@@ -28,7 +28,7 @@ from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
@@ -67,8 +67,8 @@ class Connections:
 _FAKE_SPARK_SUBMIT: Final = """#!{python} -S
 import json, os, pathlib, sys
 sys.path.insert(0, {root!r})
-from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobError, JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.job import JobSpec
 
 here = pathlib.Path({here!r})
 plan = json.loads((here / "plan.json").read_text())

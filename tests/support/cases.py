@@ -10,8 +10,7 @@ import json
 from pathlib import Path
 
 from airflow_hiveacid.format.codec import Codec
-from airflow_hiveacid.jobs import metastore_statements
-from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.jobs import maintenance, metastore_statements, statements
 
 
 def cases_of(file: Path) -> list[tuple[str, str]]:

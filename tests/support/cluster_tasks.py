@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Bounds, Cluster, ClusterRun
-from airflow_hiveacid.operators.submission.clusters.kubernetes import LABEL, ApiServer
-from airflow_hiveacid.operators.submission.clusters.kubernetes_login import KubernetesLogin
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission.cluster_run import Bounds, Cluster, ClusterRun
+from airflow_hiveacid.operators.submission.kubernetes import LABEL, ApiServer
+from airflow_hiveacid.operators.submission.kubernetes_login import KubernetesLogin
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 from tests.support.airflow_support import (
     Connections,
     FakeSpark,

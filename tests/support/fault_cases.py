@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from airflow_hiveacid.jobs.specs.statements import MergeSpec, SourceSpec
+from airflow_hiveacid.jobs.statements import MergeSpec, SourceSpec
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, matched_delete
 
 if TYPE_CHECKING:

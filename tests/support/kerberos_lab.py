@@ -21,10 +21,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, Self
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE
-from tests.contract.stores.kerberos_hdfs import KerberosHdfs
+from tests.contract.stores.kerberos_hdfs import SERVICE as HDFS_SERVICE, KerberosHdfs
 from tests.contract.stores.mini_hdfs import JARS, class_path
 from tests.support import chosen_versions, secret_search, short_jvms, spark_submit
 from tests.support.logins import access_kinds

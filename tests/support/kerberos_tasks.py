@@ -11,7 +11,7 @@ import pytest
 
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from tests.support.airflow_support import Connections
 from tests.support.kerberos_lab import USER, KerberosLab
 from tests.support.short_jvms import ENVIRONMENT

@@ -15,18 +15,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import (
+from airflow_hiveacid.jobs.endpoint import (
     BearerLogin,
     HeaderLogin,
     KerberosLogin,
     Login,
+    MetastoreEndpoint,
     PasswordLogin,
     Protection,
     SecretSource,
     TokenLogin,
+    Transport,
 )
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from tests.contract.relay import Relay
 from tests.support.login_lab import PASSWORD, SERVICE, V3, V4, LoginLab, environ, live, skew
 from tests.support.logins.openssl import make_signer, write_private

@@ -21,15 +21,13 @@ from typing import Final, Self
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login
-from airflow_hiveacid.local.access import PLAIN, Access, Language
-from airflow_hiveacid.local.metastore.distribution import fetch
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.local.site import LocalMetastoreConfig
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Login, MetastoreEndpoint, Transport
+from airflow_hiveacid.local.distribution import fetch
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.local.site import PLAIN, Access, Language, LocalMetastoreConfig
 from airflow_hiveacid.metastore.auth.tokens import parse_token
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.support.chosen_versions import chosen

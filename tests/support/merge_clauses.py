@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen
 
 
 def matched_update(set_: Mapping[str, str], condition: str | None = None) -> MergeClause:

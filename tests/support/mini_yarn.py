@@ -27,7 +27,7 @@ from typing import Any, Final
 import requests
 
 from airflow_hiveacid.metastore.auth.tokens import parse_credentials
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
+from airflow_hiveacid.operators.submission.http import Negotiate
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import class_path
 

@@ -22,9 +22,9 @@ from wsgiref.types import WSGIApplication
 import boto3
 
 from airflow_hiveacid.local import process, releases, site
-from airflow_hiveacid.local.access import Access
-from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.distribution import METASTORE_S3A, SPARK_S3A
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.local.site import Access
 from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from tests.support.chosen_versions import chosen
 from tests.support.listening import until_listening

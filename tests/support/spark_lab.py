@@ -15,27 +15,20 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import HiveAcidError, InputError
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import (
-    Column,
-    FileFormat,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, TableRef, TransactionalKind
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec
 from airflow_hiveacid.jobs.metastore_statements import MetastoreStatement
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import maintenance, statements
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.local.metastore import server as metastore_server
-from airflow_hiveacid.local.metastore.s3a import SPARK_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local import server as metastore_server
+from airflow_hiveacid.local.distribution import SPARK_S3A
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.operators.submission.table_checks import check_tables
 from airflow_hiveacid.spark.engine.failures import typed_failures

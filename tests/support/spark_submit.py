@@ -12,9 +12,8 @@ from pathlib import Path
 import pyspark
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, ProgramSpec, application_of
 from airflow_hiveacid.jobs.packager import application_path, cached_archive
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec, application_of
 from tests.support.short_jvms import ENVIRONMENT, SHORT_LIVED
 
 SPARK_HOME = Path(pyspark.__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 
 
 def job_terms(job_key: str | None = "job", *, lock_timeout_s: float = 5, **others: Any) -> JobTerms:  # noqa: ANN401 - the fields of JobTerms

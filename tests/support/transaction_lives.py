@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -23,7 +23,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     TransactionSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.reading.request import partition_at
+from airflow_hiveacid.reading import partition_at
 from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from tests.support.merge_clauses import INSERT_ALL, matched_delete, matched_update
 from tests.support.spark_lab import Lab, Row

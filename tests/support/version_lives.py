@@ -16,16 +16,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format import conflicts, errors
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.snapshot import (
-    CompactorWriteIdList,
-    Snapshot,
-    ValidWriteIdList,
-)
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import CommitNote, TimeBounds
+from airflow_hiveacid.format.snapshot import CompactorWriteIdList, Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -34,20 +29,19 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, removal
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
-from airflow_hiveacid.storage.stores import threads
+from airflow_hiveacid.storage.stores import threads, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_directory
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.notes import version_notes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import keep
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from airflow_hiveacid.versions.past import Past, past_of
-from airflow_hiveacid.versions.tags import make_tag
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, PrimitiveType, parse_type
-from airflow_hiveacid.storage.values.char_text import padded, unpadded
 from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.limits import padded, unpadded
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 
 NANOS_PER_SECOND: Final = 10**9

@@ -17,9 +17,9 @@ import pytest
 
 from airflow_hiveacid.cli.spark_wheel import LIBRARIES
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
-from airflow_hiveacid.operators.submission.clusters.cluster_run import ClusterRun
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support import airflow_support, mini_yarn, short_jvms
 

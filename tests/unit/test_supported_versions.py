@@ -11,7 +11,7 @@ import airflow_hiveacid.spark
 from airflow_hiveacid import supported_versions
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.supported_versions import AIRFLOW, JAVA, METASTORE, PAGE, PYSPARK, Window
 from tests.contract.stub_server import StubServer
 

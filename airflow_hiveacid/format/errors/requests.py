@@ -158,12 +158,19 @@ class ColumnUpdateError(TableError):
 class TypeMismatchError(TableError):
     """A value's type does not fit the column."""
 
-    def __init__(self, *, table: object, column: str, column_type: str, value_type: str) -> None:
+    def __init__(
+        self,
+        *,
+        table: object,
+        column: str,
+        column_type: str,
+        value_type: str,
+        remedy: str = "cast the value",
+    ) -> None:
         self.column, self.column_type, self.value_type = column, column_type, value_type
         super().__init__(
             table=table,
-            detail=f"column {column!r} is {column_type}, but the value is {value_type}; cast the"
-            " value",
+            detail=f"column {column!r} is {column_type}, but the value is {value_type}; {remedy}",
         )
 
 

@@ -26,7 +26,7 @@ _CONTINUES_AS_ANOTHER: Final = (
 class Winner:
     """The writer that committed first; unknown fields are None, as is another engine's job key.
 
-    `did` is the kind of change (`format.policies.Change`), which `directory` shows.
+    `did` is the kind of change (`format.conflicts.Change`), which `directory` shows.
     """
 
     txn_id: int | None = None

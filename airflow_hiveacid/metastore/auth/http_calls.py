@@ -18,10 +18,9 @@ from thrift.transport.TTransport import CReadableTransport, TTransportBase, TTra
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import beginning_of
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login
+from airflow_hiveacid.jobs.endpoint import BearerLogin, HeaderLogin, Login, MetastoreEndpoint
+from airflow_hiveacid.metastore.auth import BoundedSocket, BoundedTlsSocket
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError, NotAdmittedError
-from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.metastore.auth.sockets import connect_named, is_quiet, tls_context
 

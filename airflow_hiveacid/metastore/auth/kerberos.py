@@ -12,13 +12,13 @@ from types import MappingProxyType
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Protection
+from airflow_hiveacid.metastore.auth import bounded
 from airflow_hiveacid.metastore.auth.address import (
     ConnectError,
     CountedRefusalError,
     LoginRefusedError,
 )
-from airflow_hiveacid.metastore.auth.deadlines import bounded
 from airflow_hiveacid.metastore.auth.krb5 import GssContext, GssError
 from airflow_hiveacid.metastore.auth.sasl import MechanismError, strongest
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import keep_secret
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.endpoint import SecretSource
 
 # A Hadoop credentials file with many tokens has a few kilobytes.
 _MAX_BYTES: Final = 1 << 20

@@ -19,9 +19,9 @@ from thrift.transport.TTransport import TTransportException
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.metastore.auth import BoundedSocket, BoundedTlsSocket, bounded
 from airflow_hiveacid.metastore.auth.address import Address, ConnectError
-from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket, BoundedTlsSocket, bounded
-from airflow_hiveacid.metastore.auth.outages import OUTAGES
+from airflow_hiveacid.metastore.auth.refusals import OUTAGES
 
 # Thrift logs each failure to connect with a traceback. The caller logs it, or raises an error.
 _is_opening: Final[ContextVar[bool]] = ContextVar("hiveacid_is_opening", default=False)

@@ -17,7 +17,7 @@ from io import BytesIO
 from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
+from airflow_hiveacid.jobs.endpoint import SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth.secret import read_secret
 
 KIND: Final = "HIVE_DELEGATION_TOKEN"

@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, TypeVar
 
-from thrift.protocol.TBase import TExceptionBase
 from thrift.protocol.TProtocol import TProtocolException
-from thrift.Thrift import TApplicationException, TException
-from thrift.transport.TTransport import TTransportException
+from thrift.Thrift import TApplicationException
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
@@ -28,10 +26,19 @@ from airflow_hiveacid.metastore.auth.address import (
     NotAdmittedError,
     parse_uri,
 )
-from airflow_hiveacid.metastore.auth.outages import OUTAGES
-from airflow_hiveacid.metastore.auth.refusals import Refusals
-from airflow_hiveacid.metastore.client.replies import UNREADABLE, CallProtocol, MismatchedReplyError
-from airflow_hiveacid.metastore.client.transport import open_transport
+from airflow_hiveacid.metastore.auth.refusals import OUTAGES, Refusals
+from airflow_hiveacid.metastore.client.transport import (
+    BROKEN,
+    REFUSALS,
+    UNREADABLE,
+    CallProtocol,
+    MismatchedReplyError,
+    is_internal,
+    is_slow,
+    may_be_too_large,
+    open_transport,
+    text_of,
+)
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException
 from airflow_hiveacid.metastore.gen.service import Metastore, Places
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
@@ -49,13 +56,6 @@ Faults = Mapping[type[Exception], Callable[[str], errors.HiveAcidError]]
 """For each exception class of a call: the function that makes our error from the server's text."""
 
 _NO_FAULTS: Final[Faults] = {}
-# The errors of a broken connection. If the server closes during a response, the compiled protocol
-# raises EOFError.
-_BROKEN: Final = (TTransportException, OSError, EOFError)
-# The exceptions of our stubs do not derive from TException. The exceptions of hmsclient do derive
-# from TException.
-_REFUSALS: Final = (TException, TExceptionBase)
-
 # Calls that only newer servers know, with arguments that change nothing; the newest comes last.
 # docs/reference/distributions.md says what happens without each call of Hive 4.
 _PROBES: Final[Mapping[str, tuple[object, ...]]] = {
@@ -204,7 +204,7 @@ class Connection:
             try:
                 answer = send(part)
             except (errors.MetastoreCallError, errors.MetastoreUnavailableError) as error:
-                if len(part) == 1 or not _may_be_too_large(error):
+                if len(part) == 1 or not may_be_too_large(error):
                     raise
                 size, is_smaller = len(part) // 2, True
                 _log.info("%s with %d items failed, sending %d: %s", method, len(part), size, error)
@@ -296,7 +296,7 @@ class Connection:
             method = self._method(stubs, call)
             try:
                 answer = self._answer(method, call)
-            except _BROKEN as error:
+            except BROKEN as error:
                 self._lost_server(error)
                 if not attempts_left:
                     raise self._given_up(call, error) from error
@@ -304,8 +304,8 @@ class Connection:
                 _log.warning(
                     "the metastore disconnected during %s, retrying: %s", call.method, words
                 )
-            except _REFUSALS as error:
-                is_general = _is_internal(error) or isinstance(error, self._general_faults())
+            except REFUSALS as error:
+                is_general = is_internal(error) or isinstance(error, self._general_faults())
                 if not (attempts_left and is_general):
                     self._refused(call, error)
                 # After a restart, 4.0.1 may answer every call of a connection with "Persistence
@@ -333,7 +333,7 @@ class Connection:
             self.close()
             if not is_reading:
                 raise
-            raise self._unreadable(call.method, _text(error)) from error
+            raise self._unreadable(call.method, text_of(error)) from error
 
     def _method(self, stubs: Callable[[], Struct], call: _Call) -> Callable[..., Struct]:
         try:
@@ -352,7 +352,7 @@ class Connection:
 
     def _given_up(self, call: _Call, cause: Exception) -> errors.MetastoreUnavailableError:
         if isinstance(cause, MismatchedReplyError):
-            return self._unreadable(call.method, _text(cause))
+            return self._unreadable(call.method, text_of(cause))
         reason, advice = self._in_words(cause)
         error = self._unavailable(call.method, reason, advice)
         error.__cause__ = cause
@@ -368,22 +368,22 @@ class Connection:
     def _refused(self, call: _Call, error: Exception) -> NoReturn:
         for kind, make in call.faults.items():
             if isinstance(error, kind):
-                raise make(_text(error)) from error
+                raise make(text_of(error)) from error
         if isinstance(error, TProtocolException):
             self.close()
             reason = f"it does not speak Thrift's binary protocol here ({error}); check TLS"
             raise self._unavailable(call.method, reason) from error
-        if _is_internal(error) and call.repeat is not Repeat.NEVER:
+        if is_internal(error) and call.repeat is not Repeat.NEVER:
             # The call declares no exception for this failure, such as a lost database connection.
             raise errors.MetastoreInternalError(
-                uris=self.endpoint.uris, method=call.method, reason=_text(error)
+                uris=self.endpoint.uris, method=call.method, reason=text_of(error)
             ) from error
         unknown = TApplicationException.UNKNOWN_METHOD
         if isinstance(error, TApplicationException) and error.type == unknown:
             raise errors.MetastoreVersionError(
                 f"the metastore does not know the call {call.method}, which newer versions support"
             ) from error
-        raise errors.MetastoreCallError(method=call.method, reason=_text(error)) from error
+        raise errors.MetastoreCallError(method=call.method, reason=text_of(error)) from error
 
     def _own_stubs(self) -> Struct:
         protocol = self._connected()
@@ -436,18 +436,18 @@ class Connection:
             return
         try:
             Metastore.Client(protocol).set_ugi(self.endpoint.user, [])
-        except (*_BROKEN, *UNREADABLE, TProtocolException) as error:
+        except (*BROKEN, *UNREADABLE, TProtocolException) as error:
             protocol.trans.close()
             raise ConnectError(f"the server did not answer set_ugi: {error}") from error
-        except _REFUSALS as error:
+        except REFUSALS as error:
             protocol.trans.close()
-            raise errors.MetastoreCallError(method="set_ugi", reason=_text(error)) from error
+            raise errors.MetastoreCallError(method="set_ugi", reason=text_of(error)) from error
 
     def _in_words(self, error: Exception) -> tuple[str, str]:
         """Describe why a response is missing after a connection; add the possible causes."""
         if isinstance(error, NotAdmittedError):
             return str(error), errors.REACHABLE_ADVICE
-        if _is_slow(error):
+        if is_slow(error):
             return str(error), f"It is reachable; possible causes: {_BUSY}, a slow database"
         is_known = self._has_answered or self.endpoint.login is not None
         login = "" if is_known else ", a required login (Kerberos, password), TLS, HTTP"
@@ -493,27 +493,3 @@ class Connection:
         return errors.MetastoreUnavailableError(
             uris=self.endpoint.uris, method=method, reason=reason, advice=advice
         )
-
-
-def _may_be_too_large(error: errors.MetastoreCallError | errors.MetastoreUnavailableError) -> bool:
-    """Return whether a server may have refused a request, or disconnected, because of its size."""
-    cause = error.__cause__
-    has_disconnected = isinstance(cause, _BROKEN) and not isinstance(cause, NotAdmittedError)
-    return isinstance(error, errors.MetastoreCallError) or (
-        has_disconnected and not _is_slow(cause)
-    )
-
-
-def _is_slow(error: BaseException | None) -> bool:
-    is_timeout = getattr(error, "type", None) == TTransportException.TIMED_OUT
-    return is_timeout or isinstance(error, TimeoutError)
-
-
-def _is_internal(error: BaseException | None) -> bool:
-    internal = TApplicationException.INTERNAL_ERROR
-    return isinstance(error, TApplicationException) and error.type == internal
-
-
-def _text(error: Exception) -> str:
-    message = getattr(error, "message", None)
-    return str(message or "") or str(error) or type(error).__name__

@@ -17,6 +17,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.metastore import process_user
 from airflow_hiveacid.metastore.client.connection import Connection, Faults, Repeat
 from airflow_hiveacid.metastore.gen.faults.ttypes import (
     NoSuchLockException,
@@ -26,7 +27,6 @@ from airflow_hiveacid.metastore.gen.faults.ttypes import (
 from airflow_hiveacid.metastore.gen.locks.ttypes import AddDynamicPartitions
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.port import OpenTxn, TxnState, TxnType
-from airflow_hiveacid.metastore.process_user import process_user
 from airflow_hiveacid.metastore.wire import OPERATION_NUMBERS, received, seconds_of
 
 _NOT_PLAIN: Final = re.compile(r"[^ -~]|['\\]")

@@ -5,29 +5,135 @@ acts. So a repeated statement changes nothing, and a conflicting change by a dif
 detected. `Before` records the state right before the change: after an earlier try that may have
 made it, a state such as "the table exists" means success, not an error. See
 docs/decisions/definitions.md.
+
+Each row of an answer is a mapping of JSON values. Times are ISO 8601 strings in UTC. Values that
+the server does not report are omitted.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from typing import Final
+from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, HiveAcidError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.metastore.definitions import partitions, tables
-from airflow_hiveacid.metastore.definitions.questions import answer
-from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome, DefinitionWork
-from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, components_to_define
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions import fencing
+from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
+from airflow_hiveacid.metastore.definitions import Before, DefinitionOutcome, DefinitionWork, tables
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockInfo,
+    LockRequest,
+    components_to_define,
+    concerning,
+)
+from airflow_hiveacid.metastore.port import MetastorePort, OpenTxn
+from airflow_hiveacid.metastore.transactions import JobTerms, fencing
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+
+_LONGEST_MESSAGE = 500
+
+Row = dict[str, Any]
+
+
+def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:
+    """Return the rows of a query, in the server's order."""
+    match statement:
+        case statements.ShowCompactions():
+            ref, partition = _table_and_partition(client, statement.target, statement.partition)
+            return [_compaction(entry) for entry in client.show_compactions(ref, partition)]
+        case statements.ShowTransactions():
+            return [_transaction(txn) for txn in client.open_txns_info()]
+        case statements.ShowLocks():
+            ref, partition = _table_and_partition(client, statement.target, statement.partition)
+            locks = concerning(client.show_locks(), ref)
+            name = None if partition is None else str(partition).lower()
+            return [_lock(k) for k in locks if name in (None, (k.partition or "").lower())]
+        case statements.AbortTransactions():
+            return [
+                {"txn_id": txn_id, "is_aborted": client.abort_txn(TxnId(txn_id))}
+                for txn_id in statement.txn_ids
+            ]
+        case _:
+            raise ConfigurationError(f"{statement.kind} is not a query of the metastore")
+
+
+def _table_and_partition(
+    client: MetastorePort, target: str, values: statements.PartitionValues
+) -> tuple[TableRef | None, PartitionName | None]:
+    if not target:
+        return None, None
+    table = client.get_table(TableRef.parse(target))
+    return table.ref, tables.whole_partition(table, values) if values else None
+
+
+def _compaction(entry: CompactionEntry) -> Row:
+    message = (entry.error_message or "")[:_LONGEST_MESSAGE]
+    return _without_blanks(
+        {
+            "id": entry.entry_id,
+            "table": str(entry.table),
+            "partition": None if entry.partition is None else str(entry.partition),
+            "type": entry.compaction_type.value,
+            "state": entry.state.value,
+            "worker": entry.worker_id,
+            "enqueued": _moment(entry.enqueued_s),
+            "started": _moment(entry.started_s),
+            "ended": _moment(entry.ended_s),
+            "highest_write_id": entry.highest_write_id,
+            "txn_id": entry.txn_id,
+            "pool": entry.pool,
+            "error": message,
+        }
+    )
+
+
+def _transaction(txn: OpenTxn) -> Row:
+    return _without_blanks(
+        {
+            "txn_id": txn.txn_id,
+            "state": txn.state.value,
+            "started": _moment(txn.started_s),
+            "last_heartbeat": _moment(txn.last_heartbeat_s),
+            "user": txn.user,
+            "host": txn.host,
+        }
+    )
+
+
+def _lock(lock: LockInfo) -> Row:
+    return _without_blanks(
+        {
+            "lock_id": lock.lock_id,
+            "table": lock.full_name,
+            "partition": lock.partition,
+            "state": lock.state.value,
+            "type": lock.lock_type.value,
+            "txn_id": lock.txn_id,
+            "blocked_by": lock.blocked_by,
+            "acquired": _moment(lock.acquired_s),
+            "user": lock.user,
+            "host": lock.host,
+            "agent_info": lock.agent_info,
+        }
+    )
+
+
+def _moment(seconds: float | None) -> str | None:
+    if seconds is None:
+        return None
+    return dt.datetime.fromtimestamp(seconds, dt.UTC).isoformat(timespec="seconds")
+
+
+def _without_blanks(row: Row) -> Row:
+    return {name: value for name, value in row.items() if value not in (None, "")}
+
 
 _log = logging.getLogger(__name__)
 
@@ -122,9 +228,9 @@ def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
         case statements.UnsetProperties():
             return tables.unset_properties(client, statement, before)
         case statements.AddPartitions():
-            return partitions.add_partitions(client, statement, before)
+            return tables.add_partitions(client, statement, before)
         case statements.DropPartitions():
-            return partitions.drop_partitions(client, statement, before)
+            return tables.drop_partitions(client, statement, before)
         case _:
             raise ConfigurationError(f"{statement.kind} is not a change of a definition")
 

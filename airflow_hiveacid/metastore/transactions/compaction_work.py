@@ -27,16 +27,11 @@ from functools import partial
 from typing import Final
 
 import airflow_hiveacid
-from airflow_hiveacid.format import errors, policies
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockState,
-    LockType,
-    MetastoreGeneration,
-)
+from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.metastore import process_user
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -58,15 +53,14 @@ from airflow_hiveacid.metastore.locks import (
     presence_of_compactions,
 )
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
-from airflow_hiveacid.metastore.process_user import process_user
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.fencing import (
     ANONYMOUS,
     COMPACTOR,
     agent_info_of_compactor,
+    owner_text,
 )
 from airflow_hiveacid.metastore.transactions.lock_wait import withdraw
-from airflow_hiveacid.metastore.transactions.owners import owner_text
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 
 # COMPACTION_QUEUE.CQ_ERROR_MESSAGE is unbounded text, but should not contain a stack trace.
@@ -187,7 +181,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     table: TableInfo,
     partition: PartitionName | None,
     compaction_type: CompactionType,
-    policy: policies.ConflictPolicy = policies.ConflictPolicy.HIVE,
+    policy: conflicts.ConflictPolicy = conflicts.ConflictPolicy.HIVE,
     on_alone: Callable[[MetastoreTransaction], None] = lambda _: None,
 ) -> Iterator[CompactionWork]:
     """Run the `with` block as one compaction; see `transaction.begin`.
@@ -202,7 +196,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     """
     access = TableAccess(
         table=table,
-        operations=frozenset({DataOperation.SELECT}),
+        operations=frozenset({conflicts.DataOperation.SELECT}),
         partitions=None if partition is None else (partition,),
     )
     work: CompactionWork | None = None
@@ -252,7 +246,7 @@ class _QueueWorker:
     terms: JobTerms
     ref: TableRef
     partition: PartitionName | None
-    policy: policies.ConflictPolicy
+    policy: conflicts.ConflictPolicy
     # With a separate pool, the worker certainly claims the entry that it requested.
     pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
 
@@ -261,28 +255,28 @@ class _QueueWorker:
         clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
         began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
         request = self._request(txn_id, kind)
-        while (answer := self.client.lock(request)).state is not LockState.ACQUIRED:
+        while (answer := self.client.lock(request)).state is not conflicts.LockState.ACQUIRED:
             waited_s, holders = clock.monotonic() - began_s, ""
             if waited_s >= timeout_s:
                 holders = withdraw(self.client, request, answer)
             else:
                 self.client.unlock(answer.lock_id)
             rival = self._at_work_here()
-            outcome = policies.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
+            outcome = conflicts.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
             if rival is not None:
                 match = COMPACTOR.fullmatch(rival.agent_info)
-                earlier = policies.WriteKind(match[1]) if match else policies.WriteKind.MAJOR
-                meeting = policies.Meeting(earlier=earlier, later=policies.WriteKind(kind.value))
-                outcome = policies.outcome(self.policy, self.client.generation, meeting)
+                earlier = conflicts.WriteKind(match[1]) if match else conflicts.WriteKind.MAJOR
+                meeting = conflicts.Meeting(earlier=earlier, later=conflicts.WriteKind(kind.value))
+                outcome = conflicts.outcome(self.policy, self.client.generation, meeting)
             match outcome:
-                case policies.ConflictOutcome.FAILS:
+                case conflicts.ConflictOutcome.FAILS:
                     raise errors.WriteConflictError(
                         txn_id=txn_id,
                         reason=f"the policy {self.policy.value} allows only the first of two"
                         f" compactions of {self._name}, and one is at work:"
                         f" {self._owner_of(rival)}",
                     )
-                case policies.ConflictOutcome.COMPACTS:
+                case conflicts.ConflictOutcome.COMPACTS:
                     if waited_s >= timeout_s:
                         raise errors.LockNotAcquiredError(
                             tables=(str(self.ref),),
@@ -311,7 +305,8 @@ class _QueueWorker:
         compactor_locks = (
             lock
             for lock in locks
-            if lock.state is LockState.ACQUIRED and (lock.partition or "").lower() == partition
+            if lock.state is conflicts.LockState.ACQUIRED
+            and (lock.partition or "").lower() == partition
         )
         return next(compactor_locks, None)
 
@@ -324,8 +319,8 @@ class _QueueWorker:
         """Return a request for the compactors' lock, for which no reader or writer ever waits."""
         component = LockComponent(
             table=lock_of_compactors(self.ref),
-            lock_type=LockType.EXCLUSIVE,
-            operation=DataOperation.SELECT,
+            lock_type=conflicts.LockType.EXCLUSIVE,
+            operation=conflicts.DataOperation.SELECT,
             partition=self.partition,
             is_transactional=False,
         )
@@ -346,7 +341,7 @@ class _QueueWorker:
         repeat it if the compaction fails. If the caller dies, `_end_dead` repeats those whose
         message ends with the pool of the dead entry.
         """
-        if self.client.generation is MetastoreGeneration.V3:
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
             return
         for entry in self._at_work():
             if entry.has_our_worker or entry.waits_for_us:
@@ -362,7 +357,7 @@ class _QueueWorker:
 
     def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
         """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
-        if self.client.generation is MetastoreGeneration.V3:
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
             return self.taken_on_3()
         claim, answer = self._requested(kind)
         if claim is None and not answer.accepted and self._replaces_compacted():
@@ -409,7 +404,7 @@ class _QueueWorker:
 
     def taken_on_3(self) -> str | None:
         """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
-        if self.client.generation is not MetastoreGeneration.V3:
+        if self.client.generation is not conflicts.MetastoreGeneration.V3:
             return None
         return self._taken() if self._at_work() else None
 
@@ -465,7 +460,7 @@ def cancel_compactions(
     waiting entries on 4.0.1. On 3.1, raises MetastoreVersionError; if there is nothing to cancel,
     because there is no such table or partition, TableNotFoundError or PartitionNotFoundError.
     """
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         raise errors.MetastoreVersionError(
             f"table {ref}: compactions cannot be cancelled on Hive 3.1, because no client can"
             " change its queue. Kill the task or Hive's compaction worker instead"
@@ -498,7 +493,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     too; also if the process that ended its entry has died before it repeated them. On 3.1, nothing
     is done.
     """
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         return ()
     listed = client.show_compactions(ref)
     entries = [e for e in listed if e.state.is_pending]
@@ -507,14 +502,17 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
     if any(e.txn_id is not None for e in entries) or ours:
         txns = client.valid_txns()
         locks = client.show_locks(lock_of_compactors(ref)) if ours else ()
-        granted = (k for k in locks if k.is_asked and k.state is not LockState.WAITING)
-        partitions = {(k.partition or "").lower() for k in granted}
+        granted = (k for k in locks if k.is_asked and k.state is not conflicts.LockState.WAITING)
+        locked_partitions = {(k.partition or "").lower() for k in granted}
         listed = client.show_compactions(ref)
         entries = [e for e in listed if e.state.is_pending]
-        leftovers = [e for e in listed if e.entry_id in ours]
-        leftovers = [e for e in leftovers if str(e.partition or "").lower() not in partitions]
-        dead = [e for e in entries if e.is_dead(txns) or (e in leftovers and e.is_at_work)]
-        lost = [e for e in _lost(listed) if e in leftovers]
+        unlocked_entries = [
+            e
+            for e in listed
+            if e.entry_id in ours and str(e.partition or "").lower() not in locked_partitions
+        ]
+        dead = [e for e in entries if e.is_dead(txns) or (e in unlocked_entries and e.is_at_work)]
+        lost = [e for e in _lost(listed) if e in unlocked_entries]
         for entry in dead:
             _end_dead(client, entry)
         for request in lost:
@@ -526,7 +524,7 @@ def end_dead_entries(client: MetastorePort, ref: TableRef) -> tuple[CompactionEn
 
 def waiting_requests(client: MetastorePort, ref: TableRef) -> tuple[CompactionEntry, ...]:
     """Return the unclaimed requests of other clients, but end and repeat nothing."""
-    if client.generation is MetastoreGeneration.V3:
+    if client.generation is conflicts.MetastoreGeneration.V3:
         return ()
     return tuple(e for e in client.show_compactions(ref) if e.waits_for_anybody)
 

@@ -20,9 +20,9 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.fencing import FencingToken, agent_info_of
 from airflow_hiveacid.metastore.transactions.heartbeat import open_beating
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 
 class Handover:

@@ -17,8 +17,8 @@ from typing import Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
-from airflow_hiveacid.metastore.transactions.terms import Clock
 
 # The pause after a failed heartbeat, as a share of the interval. The server's time-out is two
 # intervals.

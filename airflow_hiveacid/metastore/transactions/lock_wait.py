@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.locks import (
     real_table,
 )
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 
 # Hive's client also starts with a pause of 50 ms and doubles it, but up to 15 s or more. A pause
 # should not be longer than a short job.

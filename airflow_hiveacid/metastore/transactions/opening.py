@@ -15,19 +15,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import (
+    DataOperation,
+    looks_for_rivals,
+    recorded_under,
+    write_kind_of,
+)
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
-from airflow_hiveacid.format.policies import looks_for_rivals, recorded_under, write_kind_of
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore import locks
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.server_time import ServerTime, time_of_lock
-from airflow_hiveacid.metastore.transactions import fencing, lock_wait
+from airflow_hiveacid.metastore.transactions import JobTerms, fencing, lock_wait
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.heartbeat import Heartbeat
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 # Hive 4's hive.txn.retrysnapshot.max.count.
 _MOST_REOPENINGS: Final = 5

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.records import Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockInfo, presence_of_compactions
@@ -88,8 +88,7 @@ def _why(ref: TableRef, locks: Sequence[LockInfo], *, are_complete: bool) -> str
         return "it has no lock, so it may read any table"
     for lock in locks:
         if lock.covers(ref) or lock.covers(presence_of_compactions(ref)):
-            lock_name = ".".join(name for name in (lock.db, lock.table) if name)
-            return f"it has requested a {lock.lock_type.value} lock on {lock_name}"
+            return f"it has requested a {lock.lock_type.value} lock on {lock.full_name}"
     foreign_locks = [lock for lock in locks if not is_of_this_provider(lock.agent_info)]
     if not are_complete and foreign_locks:
         return f"{_LOCKLESS}=true, so it may read tables without a lock"

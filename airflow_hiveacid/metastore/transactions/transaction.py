@@ -19,20 +19,18 @@ from types import MappingProxyType
 from typing import Final, NoReturn
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.policies import recorded_under
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.conflicts import DataOperation, recorded_under
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.server_time import ServerTime, TransactionTimes, time_of_lock
-from airflow_hiveacid.metastore.transactions import opening
+from airflow_hiveacid.metastore.transactions import JobTerms, opening
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.fencing import agent_info_of, raise_if_fenced
 from airflow_hiveacid.metastore.transactions.handover import Handover
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire_without_queueing
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 
 STEPS: Final = ("opened", "allocated", "locked", "fenced", "snapshot", "body_done", "committed")
 """The arguments of `JobTerms.on_step`, in this order; `body_done` comes right before the commit.

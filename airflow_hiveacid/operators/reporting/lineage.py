@@ -16,13 +16,9 @@ from airflow.providers.openlineage.extractors import OperatorLineage
 
 from airflow_hiveacid.assets.uris import AssetUri, dataset_name
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs import metastore_statements as definitions
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import maintenance, statements
-from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
+from airflow_hiveacid.jobs import maintenance, metastore_statements as definitions, statements
+from airflow_hiveacid.jobs.job import Job, JobResult, ProgramSpec
 from airflow_hiveacid.operators.reporting import lineage_facets
-from airflow_hiveacid.operators.reporting.lineage_columns import column_lineage
-from airflow_hiveacid.operators.reporting.lineage_facets import NO_TABLES, TableFacets
 from airflow_hiveacid.plan.statements.dml import tables_of
 
 
@@ -48,7 +44,7 @@ def lineage_of(
         read={table: {} for table in read},
         written={table: facets[table] for table in written},
         counts=lineage_facets.counts(results),
-        origins=partial(column_lineage, jobs, results),
+        origins=partial(lineage_facets.column_lineage, jobs, results),
     )
     feeds = [job.location for job in jobs if isinstance(job, maintenance.ChangeFeedSpec)]
     locations = [location for job in jobs for location in locations_read(job)]
@@ -79,10 +75,10 @@ def lineage_of_version(conn_id: str, table: str, version: int | None) -> Operato
 def _lineage(
     conn_id: str,
     *,
-    read: TableFacets = NO_TABLES,
-    written: TableFacets = NO_TABLES,
-    counts: TableFacets = NO_TABLES,
-    origins: Callable[..., TableFacets] = lambda *_: NO_TABLES,
+    read: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    written: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    counts: lineage_facets.TableFacets = lineage_facets.NO_TABLES,
+    origins: Callable[..., lineage_facets.TableFacets] = lambda *_: lineage_facets.NO_TABLES,
 ) -> OperatorLineage[Any, Any]:
     tables = lineage_facets.tables_now(conn_id, dict.fromkeys((*read, *written)))
     column_facets = origins(tables, partial(_address, conn_id))
@@ -134,7 +130,7 @@ def tables_read(
     """Return the tables from which a job takes rows, without the rows that it changes itself.
 
     Example:
-        >>> from airflow_hiveacid.jobs.specs.statements import SourceSpec
+        >>> from airflow_hiveacid.jobs.statements import SourceSpec
         >>> tables_read(statements.InsertSpec(target="db.t", source=SourceSpec(table="db.s")))
         ('db.s',)
     """

@@ -1,23 +1,34 @@
-"""Asset events for the consumers of a table: their summaries, and their keys for partitions.
+"""What others get from a task: asset events for the consumers of a table, and metrics of jobs.
 
 Input is a task's outlets and the results of its jobs. Each change of a table causes one event. The
 events of a `partitions_asset` have a key for each changed partition.
+
+Each tag of a metric has only a few possible values: kinds of jobs, states, kinds of row changes,
+error classes. No tag contains the name of a table or DAG, because a metrics backend stores one
+series for each value of a tag. docs/reference/metrics.md lists the metrics.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from dataclasses import asdict
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from airflow.sdk import Asset, AssetAlias, BaseOperator, Context
 
+from airflow_hiveacid.airflow_names import stats
 from airflow_hiveacid.assets.uris import WHOLE_TABLE, Aspect, AssetUri
 from airflow_hiveacid.format.codec import JsonValue
+from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.hooks.hive_acid import DEFAULT_CONNECTION
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.short_form import short_form
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.operators.reporting.plan_text import reasons_left
+
+if TYPE_CHECKING:
+    from airflow_hiveacid.writing.streams import StreamReport
 
 _log: Final = logging.getLogger(__name__)
 
@@ -144,3 +155,39 @@ def _is_news(spec: RerunTerms, result: JobResult) -> bool:
     if result.status is JobStatus.ALREADY_DONE:
         return spec.generation == 0 or spec.on_rerun is not OnRerun.SKIP
     return result.status is JobStatus.COMMITTED
+
+
+_STREAM: Final = {"kind": "stream"}
+
+
+def count_job(result: JobResult, elapsed_s: float) -> None:
+    """Count a job that has ended without an error, and what it has changed.
+
+    `elapsed_s` includes Spark's start and end. If an earlier try has done the job, count the job,
+    but not its rows and bytes.
+    """
+    tags = {"kind": result.kind, "status": result.status.value}
+    stats.incr("hiveacid.jobs", tags=tags)
+    stats.timing("hiveacid.job_duration", timedelta(seconds=elapsed_s), tags=tags)
+    partitions_left = reasons_left(result.details).total()
+    if partitions_left and result.status is not JobStatus.PLANNED:
+        stats.incr("hiveacid.partitions_left", partitions_left, tags={"kind": result.kind})
+    if result.status is not JobStatus.COMMITTED:
+        return
+    for change, rows in asdict(result.rows).items():
+        if rows:
+            stats.incr("hiveacid.rows", rows, tags={"kind": result.kind, "change": change})
+    stats.incr("hiveacid.bytes", result.size_bytes, tags={"kind": result.kind})
+
+
+def count_failure(error: HiveAcidError) -> None:
+    """Count a job that has failed, by the class of its error."""
+    stats.incr("hiveacid.failed_jobs", tags={"error": type(error).__name__})
+
+
+def count_stream(report: StreamReport) -> None:
+    """Count what a stream did since its last report, and time its lag and its last commit."""
+    stats.incr("hiveacid.stream_batches", report.batches, tags=_STREAM)
+    stats.incr("hiveacid.stream_rows", report.rows, tags=_STREAM)
+    stats.timing("hiveacid.stream_lag", timedelta(seconds=report.lag_s), tags=_STREAM)
+    stats.timing("hiveacid.stream_last_commit", timedelta(seconds=report.idle_s), tags=_STREAM)

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from airflow_hiveacid.format.words import age_text, several
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.format.words import age_text, counted, several
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 
 _MOST_LINES: Final = 100
 _MOST_TABLES: Final = 50
@@ -249,7 +249,7 @@ def came_of(result: JobResult) -> str:
     """Describe what a job did; "nothing to do" means that it also kept, left and skipped nothing.
 
     Example:
-        >>> from airflow_hiveacid.jobs.results import JobResult, JobStatus
+        >>> from airflow_hiveacid.jobs.job import JobResult, JobStatus
         >>> details = {"cleanings": [{"kept": [{"why": "transaction 7 is open"}]}]}
         >>> job = {"kind": "clean", "job_key": "k", "table": "d.t", "details": details}
         >>> came_of(JobResult(status=JobStatus.NOTHING_TO_DO, **job))
@@ -282,18 +282,19 @@ def came_of(result: JobResult) -> str:
 def _reasons_kept(details: Mapping[str, Any]) -> Counter[str]:
     """Return why a cleaning of a table, or of many tables, kept paths, with their numbers."""
     reasons: Counter[str] = Counter()
+    whys: list[str] = []
     for outcome in details.get("cleanings") or ():
         entries = outcome.get("kept") or ()
         if isinstance(entries, int):  # the totals of a table
             reasons[f"{outcome['table']}: {outcome['why_kept']}"] += entries
         else:
-            reasons.update(entry["why"] for entry in entries)
-    return reasons
+            whys += (entry["why"] for entry in entries)
+    return reasons + counted(whys)
 
 
 def reasons_left(details: Mapping[str, Any]) -> Counter[str]:
     """Return why compactions that are due were not done, with their numbers."""
-    return Counter(
+    return counted(
         outcome["why"]
         for outcome in details.get("compactions") or ()
         if not outcome.get("done") and (outcome.get("is_hindered") or outcome.get("kind") != "none")

@@ -11,7 +11,7 @@ import logging
 from airflow_hiveacid.airflow_names import conf
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.jobs.specs.job import ProgramSpec
+from airflow_hiveacid.jobs.job import ProgramSpec
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.operators.submission.java_check import check_java
 from airflow_hiveacid.operators.submission.submission import Submission

@@ -9,14 +9,13 @@ from typing import Any
 from requests.auth import AuthBase
 
 from airflow_hiveacid.format.known_secrets import keep_secret
-from airflow_hiveacid.operators.submission import provider_names
-from airflow_hiveacid.operators.submission.clusters import cluster_run
-from airflow_hiveacid.operators.submission.clusters.kubernetes import DRIVER, EXECUTOR, ApiServer
-from airflow_hiveacid.operators.submission.clusters.kubernetes_login import login_of, server_of
-from airflow_hiveacid.operators.submission.clusters.negotiate import Negotiate
-from airflow_hiveacid.operators.submission.clusters.yarn import ResourceManager
+from airflow_hiveacid.operators.submission import cluster_run, provider_names
+from airflow_hiveacid.operators.submission.http import Negotiate
+from airflow_hiveacid.operators.submission.kubernetes import DRIVER, EXECUTOR, ApiServer
+from airflow_hiveacid.operators.submission.kubernetes_login import login_of, server_of
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments
+from airflow_hiveacid.operators.submission.yarn import ResourceManager
 
 
 def cluster_run_of(  # noqa: PLR0913 - each is a separate choice

@@ -32,14 +32,10 @@ from airflow_hiveacid.airflow_names import AirflowTaskTimeout
 from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ClusterError, HiveAcidError, JobFailedError
 from airflow_hiveacid.jobs.contract import Side, from_json
-from airflow_hiveacid.jobs.results import JobError, JobResult
-from airflow_hiveacid.jobs.specs.job import (
-    JobSpec,
-    OnRerun,
-)
+from airflow_hiveacid.jobs.job import JobError, JobResult, JobSpec, OnRerun
 from airflow_hiveacid.operators.reporting.outlets import RerunTerms
-from airflow_hiveacid.operators.submission.clusters import kubernetes_login
-from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
+from airflow_hiveacid.operators.submission import kubernetes_login
+from airflow_hiveacid.operators.submission.kubernetes import NAMESPACE
 from airflow_hiveacid.operators.submission.resumption import Resumable
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_hiveacid.format.known_secrets import beginning_of, uncut, without_secrets
-from airflow_hiveacid.operators.submission.clusters import log_tail
-from airflow_hiveacid.operators.submission.clusters.cluster_run import Application, Cluster
+from airflow_hiveacid.operators.submission import log_tail
+from airflow_hiveacid.operators.submission.cluster_run import Application, Cluster
 from airflow_hiveacid.operators.submission.provider_names import without_passwords
 
 NEW_LINES: Final = "new lines of the driver's log"

@@ -120,7 +120,7 @@ def abort_attempt(spec: Attempt) -> None:
 
 def _abort(spec: Attempt) -> None:
     from airflow_hiveacid.format.table import TableRef  # noqa: PLC0415 - only this function needs it
-    from airflow_hiveacid.metastore.client.metastore_client import connect  # noqa: PLC0415 - brings Thrift
+    from airflow_hiveacid.metastore.client import connect  # noqa: PLC0415 - brings Thrift
     from airflow_hiveacid.metastore.transactions.fencing import abort_job  # noqa: PLC0415 - as above
 
     endpoint = replace(

@@ -15,8 +15,7 @@ from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format.errors import InputError, JobFailedError
 from airflow_hiveacid.format.known_secrets import beginning_of
 from airflow_hiveacid.format.words import printable
-from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.job import ExitCode, JobResult, JobSpec, JobStatus, ProgramSpec
 
 # A line with an exception, in Java or Python, or with an error of spark-submit or our driver.
 _REASON: Final = re.compile(

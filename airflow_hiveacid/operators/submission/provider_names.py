@@ -14,7 +14,7 @@ from airflow.providers.apache.spark.hooks import spark_submit as hooks
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-from airflow_hiveacid.operators.submission.clusters.log_tail import LAST_LINES, log_line
+from airflow_hiveacid.operators.submission.log_tail import LAST_LINES, log_line
 from airflow_hiveacid.operators.submission.submission import SparkArguments
 
 DRIVER_STATUS_KEY: Final = SparkSubmitOperator._K8S_DRIVER_STATUS_KEY  # noqa: SLF001 - see below

@@ -17,7 +17,7 @@ from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 
 _NAME: Final = "result.json"
 
@@ -91,8 +91,7 @@ class ResultFile:
         """
         # As in `read`, DAG parsing must not import Arrow.
         from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.traits import traits_of  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores.locations import open_location, traits_of  # noqa: PLC0415 - as above
 
         fs, path = open_location(self.follower_uri)
         has_directory = not traits_of(fs).keeps_directories or exists(fs, posixpath.dirname(path))

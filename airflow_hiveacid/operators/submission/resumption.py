@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final, Protocol
 
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobSpec
 
 RESULT_URI_KEY: Final = "hiveacid_result_uri"
 SUBMISSION_KEY: Final = "hiveacid_submission"

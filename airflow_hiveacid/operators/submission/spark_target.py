@@ -25,11 +25,11 @@ from airflow.sdk import BaseHook, Connection
 from airflow_hiveacid.airflow_names import AirflowNotFoundException
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.extras import did_you_mean, extras_of
-from airflow_hiveacid.metastore.process_user import user_path
+from airflow_hiveacid.metastore import user_path
 from airflow_hiveacid.operators.reporting.links import page_url
-from airflow_hiveacid.operators.submission.clusters.kubernetes import NAMESPACE
-from airflow_hiveacid.operators.submission.clusters.yarn import addresses_of, realm_of
-from airflow_hiveacid.plan.statements.source_options import suggests_secret
+from airflow_hiveacid.operators.submission.kubernetes import NAMESPACE
+from airflow_hiveacid.operators.submission.yarn import addresses_of, realm_of
+from airflow_hiveacid.plan.statements.arguments import suggests_secret
 
 SPARK_CONNECTION: Final = "spark_default"
 """The Spark connection of tasks that name no other."""

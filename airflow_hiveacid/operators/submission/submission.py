@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from requests.auth import AuthBase
 
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.operators.submission.clusters import cluster_run, kubernetes
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.operators.submission import cluster_run, kubernetes
 from airflow_hiveacid.operators.submission.spark_target import SparkTarget
 
 

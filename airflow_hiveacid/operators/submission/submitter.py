@@ -28,22 +28,20 @@ from airflow.sdk import Context
 from airflow_hiveacid.airflow_names import AirflowException
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.java_program import find_java
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.operators.reporting.links import page_url
-from airflow_hiveacid.operators.submission import provider_names
+from airflow_hiveacid.operators.submission import cluster_run, provider_names
 from airflow_hiveacid.operators.submission.cluster_client import cluster_run_of
-from airflow_hiveacid.operators.submission.clusters import cluster_run
-from airflow_hiveacid.operators.submission.clusters.kubernetes import driver_of
-from airflow_hiveacid.operators.submission.clusters.yarn import log_command as yarn_log_command
 from airflow_hiveacid.operators.submission.driver_jvm import driver_jvm
 from airflow_hiveacid.operators.submission.driver_log import DriverLog, log_command, log_last_lines
-from airflow_hiveacid.operators.submission.given_secrets import hide_given_secrets
 from airflow_hiveacid.operators.submission.kill import end_by_command, stop_processes, stop_submit
+from airflow_hiveacid.operators.submission.kubernetes import driver_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import Resumable, StateStore
 from airflow_hiveacid.operators.submission.spark_target import DriverPages, SparkTarget
 from airflow_hiveacid.operators.submission.submission import SparkArguments, Submission
+from airflow_hiveacid.operators.submission.user_settings import hide_given_secrets
+from airflow_hiveacid.operators.submission.yarn import log_command as yarn_log_command
 
 SUCCEEDED: Final = "SUCCEEDED"
 ENDED: Final = (SUCCEEDED, "FAILED", "FORGOTTEN")

@@ -13,8 +13,8 @@ from typing import Final, assert_never
 
 from airflow_hiveacid.format.errors import ConversionRefusedError, TableNotFoundError
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef, kept_table
-from airflow_hiveacid.jobs.specs import maintenance, statements
-from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
+from airflow_hiveacid.jobs import maintenance, statements
+from airflow_hiveacid.jobs.job import Job, ProgramSpec
 from airflow_hiveacid.metastore.listed_tables import is_pattern, partitions_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.conversion import KINDS, why_not_table

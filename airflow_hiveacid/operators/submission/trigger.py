@@ -22,7 +22,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.operators.submission.clusters import cluster_run
+from airflow_hiveacid.operators.submission import cluster_run
 from airflow_hiveacid.operators.submission.deferral import DriverNote, End, event_of
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.submission import SparkArguments

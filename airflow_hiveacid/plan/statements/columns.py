@@ -15,7 +15,7 @@ from typing import assert_never
 
 from airflow_hiveacid.format.errors import ConfigurationError, PartitionNotFoundError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.plan.statements import dml
 
 

@@ -30,13 +30,8 @@ from typing import Any, Final, NamedTuple
 from airflow_hiveacid.format.errors import SparkNeededError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.plan.statements.constants import (
-    UNFIT,
-    Constant,
-    is_comparable,
-    literal_of,
-)
+from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
+from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, is_comparable, literal_of
 
 _TOKEN: Final = re.compile(
     r"""[ \t\r\n]*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])

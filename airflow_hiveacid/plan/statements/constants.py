@@ -29,7 +29,7 @@ from airflow_hiveacid.format.types import (
     PrimitiveType,
     parse_type,
 )
-from airflow_hiveacid.jobs.parameters import Value, ValueType
+from airflow_hiveacid.jobs.statements import Value, ValueType
 
 Constant = int | str | bool | float | dt.date | Decimal | None
 """A value of a column's type; None is NULL."""

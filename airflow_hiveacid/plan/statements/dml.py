@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.file_fitness import check_format
-from airflow_hiveacid.format.state.versions import VersionSpec
-from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.format.table import FileFormat, TableInfo, TransactionalKind, check_format
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.statements import (
     SOURCE_VIEW,
     ColumnMatch,
     InsertSpec,

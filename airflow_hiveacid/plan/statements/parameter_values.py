@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.words import shown
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
+from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
 
 _MOST_DIGITS: Final = 38
 _WHOLE: Final = re.compile(r"[+-]?[0-9]+\Z")

@@ -2,7 +2,7 @@
 
 A mapping such as `{"type": "date", "value": "{{ ds }}"}` sets the type of a rendered template. A
 statement's spec contains only the parameters that its SQL uses.
-`spark.engine.expressions.parsed_sql` turns them into literals.
+`spark.engine.parsed_sql` turns them into literals.
 
 Example:
     >>> read_parameters({"day": {"type": "date", "value": "2026-01-31"}})["day"].said
@@ -19,17 +19,19 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, ProveErasureSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, ProveErasureSpec
+from airflow_hiveacid.jobs.statements import (
     CreateAsSpec,
     DeleteSpec,
     InsertSpec,
     MergeSpec,
     MultiInsertSpec,
+    Parameter,
     SourceSpec,
     TransactionSpec,
     UpdateSpec,
+    Value,
+    ValueType,
 )
 from airflow_hiveacid.plan.arguments import EarlyChecks, is_settled
 from airflow_hiveacid.plan.statements.parameter_values import parameter_of

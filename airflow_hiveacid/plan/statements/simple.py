@@ -27,9 +27,8 @@ from airflow_hiveacid.format.table import (
     escape_partition_value,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
@@ -38,6 +37,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeSpec,
     MergeWhen,
     MultiInsertSpec,
+    Parameter,
     SourceSpec,
     TransactionSpec,
     TruncateSpec,

@@ -1,7 +1,7 @@
 """A job as SQL text for readers: Hive's own statement, or the most similar statement.
 
-Airflow's "Rendered Templates" view shows the text; no program parses it. Parameters appear as
-markers, so the text does not contain their values.
+Airflow's "Rendered Templates" view shows the text, beside each argument; no program parses it. So
+the text contains only what a statement says. Parameters appear as markers, without their values.
 
 Example:
     >>> print(statement_text(statements.DeleteSpec(target="db.t", where="day < :day")))
@@ -15,16 +15,15 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import singledispatch
 from typing import Final, assert_never
 
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs import maintenance, statements
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.plan.statements.dml import quoted, sql_string
-from airflow_hiveacid.plan.thresholds import limit_text
 
 _MOST_ROWS: Final = 3
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -167,25 +166,12 @@ def _compaction(job: maintenance.CompactSpec) -> str:
     partition = "" if job.partition is None else _partition(_values(job.partition))
     head = f"ALTER TABLE {job.target}{partition} COMPACT"
     if job.choice is maintenance.CompactionChoice.AUTO:
-        due = " or ".join(_thresholds(job))
+        due = " or ".join(GivenThresholds.of(job).texts())
         return _planned(f"{head} 'minor' -- or 'major', at {due}", plan_only=job.plan_only)
     if job.choice is maintenance.CompactionChoice.QUEUED:
         queued = f"{head} 'minor' -- or 'major', as the request in the queue says"
         return _planned(queued, plan_only=job.plan_only)
     return _planned(f"{head} '{job.choice.value}'", plan_only=job.plan_only)
-
-
-def _thresholds(job: maintenance.CompactSpec) -> Iterator[str]:
-    if job.delta_count is None:
-        yield f"the table's own number of deltas (default {maintenance.DELTA_COUNT})"
-    elif not isinstance(job.delta_count, maintenance.Off):
-        yield f"{job.delta_count} deltas"
-    if job.delta_ratio is None:
-        yield f"the table's own delta ratio (default {maintenance.DELTA_RATIO})"
-    elif not isinstance(job.delta_ratio, maintenance.Off):
-        yield f"a delta ratio of {job.delta_ratio:g}"
-    thresholds = GivenThresholds(also_when=job.also_when)
-    yield from (limit_text(threshold, limit) for threshold, limit in thresholds.also_limits.items())
 
 
 def _planned(text: str, *, plan_only: bool) -> str:

@@ -27,7 +27,7 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.supported_versions import PAGE, PYSPARK
 
@@ -48,6 +48,8 @@ _OF_PYTHON: Final = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 # The message of a type that PySpark does not know begins with its condition in brackets.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+# Advice of Spark's that our session does not follow: without ANSI, such a value would become NULL.
+_BYPASS: Final = re.compile(r' If necessary set "?spark\.sql\.ansi\.enabled"? to "?false"?[^.]*\.')
 
 
 # A line that begins with an exception's class: the error, a cause, or a task's failure. Most name
@@ -216,7 +218,7 @@ def reason_of(error: BaseException) -> str:
         # The message follows the name of the Java object that was called.
         text = text.partition("\n: ")[2]
     first = (text or str(error)).strip().splitlines()
-    return first[0] if first else type(error).__name__
+    return _BYPASS.sub("", first[0]) if first else type(error).__name__
 
 
 # ---- failures of stores ------------------------------------------------------------------------

@@ -24,15 +24,10 @@ from pyspark.util import InheritableThread
 
 from airflow_hiveacid.format.errors import ConfigurationError, ExecutorsMissingError
 from airflow_hiveacid.plan.statements.hive_functions import CLASSES, called
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, jvm_of, module, unknown_calls
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
-from airflow_hiveacid.spark.engine.java_names import (
-    UnknownJavaCallError,
-    jvm_of,
-    module,
-    unknown_calls,
-)
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.stores.hadoop_settings import JAVA_PATTERN, VARIABLE, travelling
 
 log = logging.getLogger("hiveacid")
@@ -43,6 +38,9 @@ _SETTINGS: Final = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A common type of two decimals keeps all digits after the point, and a number that does not fit
+    # is an error. Spark 4 would round: decimal(20,15) 1.1 would equal decimal(38,0) 1.
+    "spark.sql.legacy.decimal.retainFractionDigitsOnTruncate": "true",
     # A number in ORDER BY or GROUP BY is a column's position, as in Hive.
     "spark.sql.orderByOrdinal": "true",
     "spark.sql.groupByOrdinal": "true",

@@ -11,15 +11,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import pandas as pd
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, TableInfo
-from airflow_hiveacid.spark.engine.java_names import jvm_of
+from airflow_hiveacid.spark.engine import jvm_of
 
 _PRIMITIVES: dict[str, T.DataType] = {
     "boolean": T.BooleanType(),

@@ -1,6 +1,6 @@
 """Spark tasks of a compaction: one for each bucket, or several for a large bucket.
 
-If there are fewer buckets than cores can work on, large buckets are split (`bucket_parts`): first,
+If there are fewer buckets than cores can work on, large buckets are split (`bucket_merge`): first,
 tasks compact all parts, then one task for each bucket joins them.
 """
 
@@ -18,10 +18,8 @@ from airflow_hiveacid.spark.engine.tasks import task_results
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
     CompactedFile,
-    compact_bucket,
-)
-from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
+    compact_bucket,
     compact_part,
     split_compaction,
 )

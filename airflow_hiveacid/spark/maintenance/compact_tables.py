@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.spark.engine.tasks import is_stopped, job_group
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.writing.context import JobContext

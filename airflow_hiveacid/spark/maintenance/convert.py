@@ -28,7 +28,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 from airflow_hiveacid.maintenance.conversion_survey import (
     ConversionSurvey,
     WayBack,
@@ -38,9 +38,9 @@ from airflow_hiveacid.maintenance.conversion_survey import (
 from airflow_hiveacid.maintenance.ownership import check_all
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.commit import abort_quietly, commit
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction, begin
 from airflow_hiveacid.plan import conversion
 from airflow_hiveacid.spark.engine.failures import typed_failures
@@ -48,8 +48,8 @@ from airflow_hiveacid.spark.engine.tasks import job_group, task_results
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.spreading import RowDigest, row_digest
 from airflow_hiveacid.storage.plain.compact import compactable_form
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import check_writable
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.staging import check_renames
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 

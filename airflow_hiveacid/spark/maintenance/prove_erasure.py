@@ -17,13 +17,18 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ErasureNotProvedError, StorageError
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import ProveErasureSpec
-from airflow_hiveacid.maintenance.noted_values import noted_values
-from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, StoredFile, stored_files
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import ProveErasureSpec
+from airflow_hiveacid.maintenance.stored_files import (
+    LIVE,
+    StillThere,
+    StoredFile,
+    noted_values,
+    stored_files,
+)
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.statements.dml import check_cleanable
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.maintenance.stored_search import How, SearchResult, StoredSearch
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.writing.context import JobContext

@@ -14,9 +14,7 @@ from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, SparkSession, functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from airflow_hiveacid.format.errors import StorageError, StoreUnavailableError
@@ -25,11 +23,10 @@ from airflow_hiveacid.format.table import Column, FileFormat, TableInfo, Transac
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import KeyRange, free_name
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, for_spark
 from airflow_hiveacid.reading.orc_fit import is_column, lies_outside
-from airflow_hiveacid.reading.request import KeyRange, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import named, spark_type, struct_of
 from airflow_hiveacid.spark.reading.file_relation import looked_up

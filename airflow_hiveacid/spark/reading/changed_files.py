@@ -15,16 +15,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.format.table import Column, PartitionInfo, TableInfo
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.arrow_scan import (
     IS_BORN,
     VERSION,
@@ -37,16 +36,15 @@ from airflow_hiveacid.reading.arrow_scan import (
 )
 from airflow_hiveacid.reading.orc_fit import doubts_about
 from airflow_hiveacid.reading.pieces import TASK_BYTES, work_of_file
-from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, file_number
 from airflow_hiveacid.reading.table_view import numbered_files
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.reading.orc_frame import POSITION_FIELDS
+from airflow_hiveacid.storage.acid import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, buckets_changed
 from airflow_hiveacid.storage.acid.read.changed_rows import ChangeFile, change_files
-from airflow_hiveacid.storage.acid.row_schema import ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 PartitionSegment = tuple["PartitionInfo", "ChangeSegment"]

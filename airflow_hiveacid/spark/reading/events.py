@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from airflow_hiveacid.format.table import NULL_PARTITION, TableInfo
 from airflow_hiveacid.format.types import CharType, DecimalType, parse_type
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.writing.event_files import DELETE_KIND, EVENT_ORDER, GROUP, INSERT_KIND
 
 _IDENTITY_TYPES: Final = ("bigint", "int", "bigint")

@@ -2,7 +2,7 @@
 
 `spark.read.orc(paths)` would request the status of every path again, and each row would contain
 only its file's path. So Spark's `InMemoryFileIndex` gets the driver's own listing as its cache,
-with the file's number (`reading.request`) as its modification time, which Spark provides for each
+with the file's number (`reading`) as its modification time, which Spark provides for each
 row.
 
 Java's ORC gets a filter to read only row groups that may contain wanted rows. Spark's would have a
@@ -24,26 +24,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from py4j.java_gateway import JavaObject
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, StringType, StructType
 
-from airflow_hiveacid.format.bucket_codec import (
-    BUCKET_SHIFT,
-    MAX_BUCKET_ID,
-    VERSION_SHIFT,
-    BucketCodec,
-)
 from airflow_hiveacid.format.errors import UnsupportedFileError
+from airflow_hiveacid.format.ids import BUCKET_SHIFT, MAX_BUCKET_ID, VERSION_SHIFT, BucketCodec
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
-from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, partition_at
-from airflow_hiveacid.spark.engine import java_names
+from airflow_hiveacid.reading import FILE_BITS, NUMBER, KeyRange, ReadRequest, partition_at
+from airflow_hiveacid.spark import engine
 from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.types import struct_of
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER
+from airflow_hiveacid.storage.values.timestamps import SWITCHOVER
 
 log = logging.getLogger("hiveacid")
 
@@ -115,7 +108,7 @@ def rows_of_files(
 
     There is at least one file; no file is opened before the frame is computed.
     """
-    jvm, session = java_names.jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
+    jvm, session = engine.jvm_of(spark), spark._jsparkSession  # noqa: SLF001 - there is no public way
     spark_sql = jvm.org.apache.spark.sql
     sources, types = spark_sql.execution.datasources, spark_sql.types.DataType
     root = jvm.org.apache.hadoop.fs.Path(f"{_ROOT}{uuid.uuid4().hex}")
@@ -167,7 +160,7 @@ def _text(value: object) -> str:
 
 
 def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
-    jvm = java_names.jvm_of(spark)
+    jvm = engine.jvm_of(spark)
     jackson = jvm.com.fasterxml.jackson
     fields, creators, all_accessors = (
         getattr(jackson.annotation.PropertyAccessor, name) for name in ("FIELD", "CREATOR", "ALL")
@@ -205,7 +198,7 @@ def file_of(number: SparkColumn) -> SparkColumn:
 
 
 def bucket_of(bucket_property: SparkColumn) -> SparkColumn:
-    """Return the bucket in a row's bucket property, as `format.bucket_codec.decode` does."""
+    """Return the bucket in a row's bucket property, as `format.ids.decode` does."""
     version = F.shiftright(bucket_property, VERSION_SHIFT)
     bucket = F.shiftright(bucket_property, BUCKET_SHIFT).bitwiseAND(F.lit(MAX_BUCKET_ID))
     return F.when(version == F.lit(int(BucketCodec.V1)), bucket).otherwise(bucket_property)
@@ -240,16 +233,16 @@ def search_argument(
     """Return the options that pass the ranges to ORC; empty if ORC can use no range."""
     try:
         return _search_argument(spark, columns, ranges)
-    except java_names.UnknownJavaCallError:
+    except engine.UnknownJavaCallError:
         return {}  # without a filter, ORC reads all rows
 
 
-@java_names.unknown_calls()
+@engine.unknown_calls()
 def _search_argument(
     spark: SparkSession, columns: Sequence[Column], ranges: Mapping[str, KeyRange]
 ) -> dict[str, object]:
     usable = [c for c in columns if c.type in _PUSHED_TYPES and _PLAIN_NAME.fullmatch(c.name)]
-    jvm = java_names.jvm_of(spark)
+    jvm = engine.jvm_of(spark)
     spark_sql = jvm.org.apache.spark.sql
     filters = [
         getattr(spark_sql.sources, name)(column.name, value)
@@ -263,7 +256,7 @@ def _search_argument(
     orc = spark_sql.execution.datasources.orc.OrcFilters
     arguments = [schema, jvm.PythonUtils.toSeq(filters)]
     none = jvm.scala.Option.apply(None)
-    argument = java_names.call_of_any_release(orc.createFilter, arguments, none)
+    argument = engine.call_of_any_release(orc.createFilter, arguments, none)
     if argument.isEmpty():
         return {}
     is_loaded = False
@@ -284,7 +277,7 @@ def _comparisons(
                 # Java lacks the days that the calendar switch skipped; these files have none.
                 if end < SWITCHOVER:
                     continue
-                yield name, java_names.jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
+                yield name, engine.jvm_of(spark).java.sql.Date.valueOf(end.isoformat())
             case int():
                 yield name, end
             case _:

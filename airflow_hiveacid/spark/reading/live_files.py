@@ -1,7 +1,7 @@
 """A frame of the live rows in a table's data files, read by Spark's readers or by our readers.
 
-Our readers (`arrow_scan`) read the files for which Spark's result is not correct (`orc_fit`,
-`plain_fit`); one log line gives the reasons. All files of an insert-only or flat table that Spark
+Our readers (`arrow_scan`) read the files for which Spark's result is not correct (`orc_fit`);
+one log line gives the reasons. All files of an insert-only or flat table that Spark
 reads with equal options form one frame (docs/decisions/reading.md), with a file number for a row
 ID.
 """
@@ -14,15 +14,14 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import CharType, PrimitiveType, VarcharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import NUMBER, ReadRequest, file_number
 from airflow_hiveacid.reading.arrow_scan import (
     PlainPiece,
     ScanPiece,
@@ -33,11 +32,17 @@ from airflow_hiveacid.reading.arrow_scan import (
     scan_plain,
     work_of_scan,
 )
-from airflow_hiveacid.reading.orc_fit import Doubts, delete_files, judged, require_own_bucket
-from airflow_hiveacid.reading.plain_fit import PlainVerdict, SparkManner, judged_plain
-from airflow_hiveacid.reading.request import NUMBER, ReadRequest, file_number
-from airflow_hiveacid.spark.engine.expressions.catalyst import opaque
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
+from airflow_hiveacid.reading.orc_fit import (
+    Doubts,
+    PlainVerdict,
+    SparkManner,
+    delete_files,
+    judged,
+    judged_plain,
+    require_own_bucket,
+)
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, unknown_calls
+from airflow_hiveacid.spark.engine.catalyst import opaque
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type, struct_of
 from airflow_hiveacid.spark.reading import file_relation, orc_frame
@@ -152,7 +157,7 @@ _PUSHES_DOWN: Final = "spark.sql.orc.filterPushdown"
 _PUSHED_TYPES: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 # Parquet's dictionary filters take 0.0 and -0.0 for different values.
 _FLOATS: Final = (PrimitiveType("float"), PrimitiveType("double"))
-# `plain_fit` excludes Parquet files with dates of the old calendar.
+# `orc_fit` excludes Parquet files with dates of the old calendar.
 _PARQUET_OPTIONS: Final = {"mergeSchema": False, "datetimeRebaseMode": "CORRECTED"}
 
 

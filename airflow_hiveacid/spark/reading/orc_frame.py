@@ -20,18 +20,15 @@ from operator import and_
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F, types as T
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.reading import FILE_BITS, NUMBER, KeyRange, ReadRequest, free_name
 from airflow_hiveacid.reading.orc_fit import DeleteFile
-from airflow_hiveacid.reading.request import FILE_BITS, NUMBER, KeyRange, ReadRequest, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import cast_in_utc
+from airflow_hiveacid.spark.engine.catalyst import cast_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import spark_type
 from airflow_hiveacid.spark.reading.file_relation import (
@@ -40,26 +37,26 @@ from airflow_hiveacid.spark.reading.file_relation import (
     rows_of_files,
     search_argument,
 )
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.merge import visible_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.values.calendars import day_of
+from airflow_hiveacid.storage.values.timestamps import day_of
 
 # A broadcast relation of this many keys takes some 100 MB on the driver and on every executor.
 _BROADCAST_DELETES: Final = 4_000_000
 _LONGS: Final = 1 << 63
 _IDENTITY: Final = tuple(
-    T.StructField(name, T.IntegerType() if name == row_schema.BUCKET_PROPERTY else T.LongType())
-    for name in row_schema.IDENTITY_COLUMNS
+    T.StructField(name, T.IntegerType() if name == acid.BUCKET_PROPERTY else T.LongType())
+    for name in acid.IDENTITY_COLUMNS
 )
 POSITION_FIELDS: Final = (T.StructField(NUMBER, T.LongType()), *_IDENTITY)
 """The fields of a row's position: the number of its file, and its row ID."""
 
 _ROOT: Final = (
-    T.StructField(row_schema.OPERATION, T.IntegerType()),
+    T.StructField(acid.OPERATION, T.IntegerType()),
     *_IDENTITY,
-    T.StructField(row_schema.CURRENT_WRITE_ID, T.LongType()),
+    T.StructField(acid.CURRENT_WRITE_ID, T.LongType()),
 )
 _MARK: Final = "__"
 """The prefix of helper columns."""
@@ -109,19 +106,19 @@ def live_rows(
         T.StructField(c.name, as_read(spark_type(parse_type(c.type)))) for c in request.columns
     ]
     schema = T.StructType(
-        [*_ROOT, T.StructField(row_schema.ROW, T.StructType([*fields, _absent(absent)]))]
+        [*_ROOT, T.StructField(acid.ROW, T.StructType([*fields, _absent(absent)]))]
     )
     options = {**READ_OPTIONS, **search_argument(spark, request.columns, request.ranges)}
     rows = rows_of_files(spark, files.data, schema, options)
-    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{row_schema.ROW}.{absent}"]))
+    rows = rows.where(_never_false([*(f.name for f in _ROOT), f"{acid.ROW}.{absent}"]))
     for name, key_range in request.ranges.items():
-        rows = rows.where(_in_range(F.col(f"{row_schema.ROW}.{quoted(name)}"), key_range))
+        rows = rows.where(_in_range(F.col(f"{acid.ROW}.{quoted(name)}"), key_range))
     if files.deletes:
         rows = _without(spark, rows, files.deletes, write_ids, absent)
     where = F.struct(*[F.col(field.name) for field in POSITION_FIELDS]).alias(position)
     return rows.select(
         where,
-        *[value_of(spark, c, F.col(f"{row_schema.ROW}.{quoted(c.name)}")) for c in request.columns],
+        *[value_of(spark, c, F.col(f"{acid.ROW}.{quoted(c.name)}")) for c in request.columns],
     )
 
 
@@ -198,9 +195,9 @@ def _without(
     arrow_deletes = [entry for entry in deletes if not entry.delete.is_native]
     frames = []
     if native:
-        empty_row = T.StructField(row_schema.ROW, T.StructType([_absent(absent)]))
+        empty_row = T.StructField(acid.ROW, T.StructType([_absent(absent)]))
         events = rows_of_files(spark, native, T.StructType([*_ROOT, empty_row]), READ_OPTIONS)
-        names = [*(f.name for f in _ROOT), f"{row_schema.ROW}.{absent}"]
+        names = [*(f.name for f in _ROOT), f"{acid.ROW}.{absent}"]
         frames.append(events.where(_never_false(names)))
     if arrow_deletes:
         pieces = [
@@ -226,8 +223,8 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
     ]
     ranges = [(part, bounds) for part, bounds in parts if bounds is not None]
     if len(ranges) < len(parts) or math.prod(hi - lo + 1 for _, (lo, hi) in ranges) >= _LONGS:
-        names = (NUMBER, *row_schema.IDENTITY_COLUMNS)
-        values = (parts[0][0], *(F.col(name) for name in row_schema.IDENTITY_COLUMNS))
+        names = (NUMBER, *acid.IDENTITY_COLUMNS)
+        values = (parts[0][0], *(F.col(name) for name in acid.IDENTITY_COLUMNS))
         return [
             value.alias(f"{_MARK}{name}_key") for name, value in zip(names, values, strict=True)
         ]
@@ -242,7 +239,7 @@ def _identity_keys(deletes: Sequence[DeleteEvents]) -> list[SparkColumn]:
 
 
 def _identity_parts() -> tuple[SparkColumn, ...]:
-    write_id, bucket, row_id = (F.col(name).cast("long") for name in row_schema.IDENTITY_COLUMNS)
+    write_id, bucket, row_id = (F.col(name).cast("long") for name in acid.IDENTITY_COLUMNS)
     statement = bucket.bitwiseAND(F.lit((1 << _PROPERTY_BITS) - 1))
     return write_id, F.shiftright(bucket, _PROPERTY_BITS), statement, row_id
 
@@ -296,6 +293,6 @@ def _read_deletes(piece: _Deletes) -> Iterator[pa.RecordBatch]:
     for events in visible_events(read_identity(piece.file), piece.write_ids):
         number = pa.repeat(pa.scalar(piece.number, pa.int64()), events.num_rows)
         yield pa.RecordBatch.from_arrays(
-            [number, *(events.column(name) for name in row_schema.IDENTITY_COLUMNS)],
-            names=[NUMBER, *row_schema.IDENTITY_COLUMNS],
+            [number, *(events.column(name) for name in acid.IDENTITY_COLUMNS)],
+            names=[NUMBER, *acid.IDENTITY_COLUMNS],
         )

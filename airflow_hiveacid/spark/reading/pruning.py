@@ -19,22 +19,19 @@ from operator import and_
 from typing import Any, Final
 
 from pyspark.errors import PySparkException
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import DataType, IntegralType
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
 from airflow_hiveacid.plan.statements.dml import quoted, require_partition_columns
-from airflow_hiveacid.reading.request import RANGED, KeyRange, free_name
-from airflow_hiveacid.spark.engine.expressions import catalyst
+from airflow_hiveacid.reading import RANGED, KeyRange, free_name
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, catalyst, unknown_calls
 from airflow_hiveacid.spark.engine.failures import reason_of
-from airflow_hiveacid.spark.engine.java_names import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.spark.engine.types import named, small_frame, spark_type
-from airflow_hiveacid.storage.values.calendars import EPOCH, SWITCHOVER
 from airflow_hiveacid.storage.values.partition_values import partition_texts
+from airflow_hiveacid.storage.values.timestamps import EPOCH, SWITCHOVER
 
 
 def partitions_where(  # noqa: PLR0913 - the partitions, and all that the condition can use

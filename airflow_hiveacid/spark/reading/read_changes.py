@@ -20,41 +20,34 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, Window, functions as F
 from pyspark.sql.types import TimestampType
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.change_range import ChangeType
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.change_range import ChangeType
-from airflow_hiveacid.format.state.directories import Listing
-from airflow_hiveacid.format.state.versions import newest_of
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
+from airflow_hiveacid.format.versions import newest_of
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION
 from airflow_hiveacid.reading.pieces import TASK_BYTES
-from airflow_hiveacid.reading.request import free_name
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.reading.table_view import Touched
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading import changed_files
 from airflow_hiveacid.spark.reading.pruning import partitions_where
-from airflow_hiveacid.spark.reading.target import (
-    Target,
-    columns_used,
-    resolve_target,
-    whole_rows,
-)
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.spark.reading.target import Target, columns_used, resolve_target, whole_rows
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.versions.write_range import Version, WriteRange, between
+from airflow_hiveacid.versions.history import Version, WriteRange, between
 
 CHANGE_TYPE: Final = "_change_type"
 CHANGE_VERSION: Final = "_version"

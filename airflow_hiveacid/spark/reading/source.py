@@ -18,19 +18,18 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession, functions as F
 from pyspark.sql.types import ArrayType, DataType, DecimalType, FractionalType, MapType, StructType
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
+from airflow_hiveacid.jobs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
+from airflow_hiveacid.plan.statements.arguments import secret_of
 from airflow_hiveacid.plan.statements.columns import value_columns
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.plan.statements.source_options import secret_of
-from airflow_hiveacid.spark.engine.expressions import parsed_sql
-from airflow_hiveacid.spark.engine.expressions.catalyst import opaque, query
-from airflow_hiveacid.spark.engine.expressions.current_time import UnfixedTimeError
+from airflow_hiveacid.spark.engine import parsed_sql
+from airflow_hiveacid.spark.engine.catalyst import opaque, query
+from airflow_hiveacid.spark.engine.current_time import UnfixedTimeError
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, carried, condition_of, reason_of
 from airflow_hiveacid.spark.engine.types import small_frame
 from airflow_hiveacid.storage.stores.locations import open_location

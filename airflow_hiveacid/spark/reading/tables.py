@@ -15,12 +15,12 @@ from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.plan.statements.parameters import where_parameters
-from airflow_hiveacid.reading.access import Touched, touched_as_of
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
+from airflow_hiveacid.reading.table_view import Touched, touched_as_of
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.session import give_store_settings
 from airflow_hiveacid.spark.engine.store_tokens import give_store_tokens
 from airflow_hiveacid.spark.reading.pruning import partitions_where

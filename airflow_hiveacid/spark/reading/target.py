@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Self
 
-from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column as SparkColumn, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StringType, StructType
 
 from airflow_hiveacid.format.errors import UnknownColumnError
@@ -23,17 +21,15 @@ from airflow_hiveacid.format.table import Column, TableInfo, TransactionalKind
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading import NUMBER, KeyRange, free_name
 from airflow_hiveacid.reading.orc_fit import doubts_about
-from airflow_hiveacid.reading.request import NUMBER, KeyRange, free_name
-from airflow_hiveacid.reading.table_view import Staged, TableView, view_of
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, resolved
-from airflow_hiveacid.spark.engine.expressions.catalyst import condition as checked_condition
+from airflow_hiveacid.reading.table_view import Staged, TableView, Touched, view_of
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition as checked_condition, resolved
 from airflow_hiveacid.spark.engine.types import named, spark_type, table_struct
 from airflow_hiveacid.spark.reading import pruning
 from airflow_hiveacid.spark.reading.file_relation import bucket_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
-from airflow_hiveacid.storage.acid.row_schema import BUCKET_PROPERTY, IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import BUCKET_PROPERTY, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.versions.past import Past
 from airflow_hiveacid.writing.event_files import partition_text

@@ -14,14 +14,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeType, holds_older, settled, unsettled
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.reruns import differing_parts
 from airflow_hiveacid.plan.statements.parameters import said
@@ -32,8 +32,8 @@ from airflow_hiveacid.spark.reading import read_changes
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.feed_files import write_files, write_no_rows
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
-from airflow_hiveacid.storage.stores.notes.conversion_note import list_in_place
-from airflow_hiveacid.versions.write_range import Version, WriteRange
+from airflow_hiveacid.storage.stores.conversion_note import list_in_place
+from airflow_hiveacid.versions.history import Version, WriteRange
 
 log = logging.getLogger("hiveacid")
 

@@ -15,11 +15,9 @@ from typing import Final
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.metastore_statements import DropTable, RenameTable
-from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, InsertSpec
+from airflow_hiveacid.jobs.statements import CreateAsSpec, InsertSpec, ValueType
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.new_table import define
 from airflow_hiveacid.metastore.definitions.statements import run_statement

@@ -1,4 +1,4 @@
-"""INSERT INTO and INSERT OVERWRITE as events.
+"""INSERT INTO, INSERT OVERWRITE and LOAD DATA with Spark.
 
 Tasks that compute rows of an unpartitioned, unbucketed table also write these rows, without a
 shuffle. All other rows are shuffled once, to the task that writes their partition and bucket.
@@ -14,23 +14,27 @@ lost silently.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import FileFormat, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.statements import ColumnMatch, InsertSpec
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID
+from airflow_hiveacid.format.table import UNPARTITIONED, FileFormat, PartitionName, TableInfo
+from airflow_hiveacid.jobs.statements import ColumnMatch, InsertSpec, LoadSpec, SourceSpec
+from airflow_hiveacid.metastore.port import MetastorePort
+from airflow_hiveacid.plan.statements.columns import check_load
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, quoted, resolve_insert
-from airflow_hiveacid.spark.engine.expressions import catalyst
-from airflow_hiveacid.spark.engine.expressions.catalyst import resolved
+from airflow_hiveacid.reading.pieces import TASK_BYTES, arrow_schema
+from airflow_hiveacid.spark.engine import catalyst
+from airflow_hiveacid.spark.engine.catalyst import resolved
 from airflow_hiveacid.spark.engine.failures import reason_of, typed_failures
+from airflow_hiveacid.spark.engine.tasks import run_tasks
 from airflow_hiveacid.spark.engine.types import struct_of
 from airflow_hiveacid.spark.reading.events import (
     Events,
@@ -40,10 +44,18 @@ from airflow_hiveacid.spark.reading.events import (
     with_no_old_row,
 )
 from airflow_hiveacid.spark.statements.expressions import allowed, row_struct, stored
-from airflow_hiveacid.spark.writing.flat_rows import flat_rows
+from airflow_hiveacid.spark.writing.flat_files import flat_rows
 from airflow_hiveacid.spark.writing.spreading import hash_of, spread
-from airflow_hiveacid.storage.stores.locations import scheme_of
-from airflow_hiveacid.storage.stores.traits import renames_directories
+from airflow_hiveacid.storage.plain.loadable import Checked, Found, checked_here
+from airflow_hiveacid.storage.stores.locations import renames_directories, scheme_of
+from airflow_hiveacid.writing.loading import (
+    FileToCopy,
+    LoadProgram,
+    checked_load,
+    copied,
+    copied_here,
+)
+from airflow_hiveacid.writing.publish import StagedFile
 
 _WRITER_BYTES: Final = 256 << 20
 _HASH: Final = "_hash"
@@ -200,3 +212,97 @@ def fixed_partition(
             f" {reason_of(error)}"
         ) from error
     return (table.partition_name(json.loads(row[0])),)
+
+
+_RESULT_SCHEMA: Final = "position int, result string"
+# The cost of opening one file, in bytes read.
+_OPEN_BYTES: Final = 1 << 20
+# For up to this many files, a stage of tasks would cost more than the work in the driver.
+_FEW_FILES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FileTask:
+    """A file, its position among all files, and a function that returns a tuple for JSON."""
+
+    position: int
+    size_bytes: int
+    function: Callable[[Any], tuple[Any, ...]]
+    file: object
+
+
+def plan_load(
+    spark: SparkSession, table: TableInfo, spec: LoadSpec, client: MetastorePort
+) -> LoadProgram:
+    """Check the partition and every file of a LOAD DATA, and the number of files."""
+    check_load(table, spec)
+    return checked_load(
+        client,
+        table,
+        spec.location,
+        _partition(spark, table, spec.partition),
+        each=partial(_checked_files, spark),
+    )
+
+
+def _checked_files(
+    spark: SparkSession, check: Callable[[Found], Checked], files: Sequence[Found]
+) -> Sequence[Checked]:
+    sizes = [length for _, length in files]
+    if _are_few(sizes):
+        return checked_here(check, files)
+    results: list[Any] = _in_tasks(spark, check, files, sizes)
+    return results
+
+
+def _partition(
+    spark: SparkSession, table: TableInfo, given: Mapping[str, str | None]
+) -> PartitionName:
+    # To check the partition values by the rules of INSERT, prepare an INSERT without rows.
+    insert = InsertSpec(target=str(table.ref), source=SourceSpec(values=()), partition=given)
+    program = InsertProgram(
+        table=table,
+        expressions=resolve_insert(table, insert, ()),
+        from_text=frozenset(name.lower() for name in given),
+        moment=catalyst.Moment.now(spark),
+    )
+    partitions = fixed_partition(spark, program, insert)
+    return UNPARTITIONED if partitions is None else partitions[0]
+
+
+def copied_files(spark: SparkSession, copies: Sequence[FileToCopy]) -> tuple[StagedFile, ...]:
+    """Copy files to staging, each with its own bucket number and partition."""
+    sizes = [copy.source.length for copy in copies]
+    if _are_few(sizes):
+        return copied_here(copies)
+    results = _in_tasks(spark, copied, copies, sizes)
+    return tuple(copy.staged(*result) for copy, result in zip(copies, results, strict=True))
+
+
+def _are_few(sizes: Sequence[int]) -> bool:
+    return len(sizes) <= _FEW_FILES and sum(sizes) + len(sizes) * _OPEN_BYTES <= TASK_BYTES
+
+
+def _in_tasks(
+    spark: SparkSession,
+    function: Callable[[Any], tuple[Any, ...]],
+    files: Sequence[object],
+    sizes: Sequence[int],
+) -> list[tuple[Any, ...]]:
+    """Call a function for each file in tasks; return its results in the order of the files."""
+    tasks = [
+        _FileTask(position=position, size_bytes=size, function=function, file=file)
+        for position, (file, size) in enumerate(zip(files, sizes, strict=True))
+    ]
+    with typed_failures():
+        rows = run_tasks(
+            spark, _called, tasks, _RESULT_SCHEMA, work=lambda task: task.size_bytes + _OPEN_BYTES
+        ).collect()
+    results = {row.position: tuple(json.loads(row.result)) for row in rows}
+    return [results[task.position] for task in tasks]
+
+
+def _called(task: _FileTask) -> Iterator[pa.RecordBatch]:
+    """Call the function for one file; yield its position and the result."""
+    row = {"position": task.position, "result": json.dumps(task.function(task.file))}
+    yield pa.RecordBatch.from_pylist([row], schema=arrow_schema(_RESULT_SCHEMA))

@@ -19,32 +19,32 @@ from operator import and_
 from typing import Final, NamedTuple
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import StringType
 
 from airflow_hiveacid.format.errors import ExpressionError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.jobs.specs.statements import MergeSpec, MergeWhen
+from airflow_hiveacid.jobs.statements import MergeSpec, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_merge
-from airflow_hiveacid.reading.access import MOST_NAMED
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment, condition, resolved
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.reading.table_view import MOST_NAMED
+from airflow_hiveacid.spark.engine.catalyst import Moment, condition, resolved
 from airflow_hiveacid.spark.engine.failures import reason_of
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.engine.types import exact_value, spark_type
 from airflow_hiveacid.spark.reading import events, pruning
 from airflow_hiveacid.spark.reading.target import Target, empty_target
 from airflow_hiveacid.spark.statements import update_delete
-from airflow_hiveacid.spark.statements.clauses import (
+from airflow_hiveacid.spark.statements.expressions import (
     HelperNames,
     ReadyClause,
     acted_on,
     brought,
+    columns_asked,
+    key_of_text,
     ready,
     scanned,
 )
-from airflow_hiveacid.spark.statements.expressions import columns_asked, key_of_text
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.writing.event_files import are_few
 

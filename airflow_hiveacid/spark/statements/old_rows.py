@@ -9,20 +9,20 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.reading import free_name
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events, grouped
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.statements.expressions import row_struct
 from airflow_hiveacid.spark.statements.update_delete import least_bytes
 from airflow_hiveacid.spark.writing.work import CheckedStatement, MakeFiles, written_files
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, are_few
 from airflow_hiveacid.writing.publish import StagedFile
 
@@ -32,7 +32,7 @@ _EVENT_BYTES: Final = least_bytes(len(IDENTITY_COLUMNS) + 3)
 
 
 def overwriting(
-    kind: str,
+    spec: Job,
     table: TableInfo,
     stage: MakeFiles,
     touched: Callable[[], Touched],
@@ -40,7 +40,7 @@ def overwriting(
 ) -> CheckedStatement:
     """Return an overwrite by files of `stage`; a partition without new files keeps its old ones."""
     return CheckedStatement(
-        kind=kind,
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,

@@ -10,17 +10,15 @@ from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs import statements as specs
-from airflow_hiveacid.jobs.specs.job import kind_of
+from airflow_hiveacid.jobs import statements as specs
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.plan.statements.columns import check_truncate, partition_missing
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import check_order
-from airflow_hiveacid.reading.access import Touched, nameable, touching
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.reading.table_view import Touched, nameable, touching
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_with
 from airflow_hiveacid.spark.statements import insert, merge
-from airflow_hiveacid.spark.statements.load import copied_files, plan_load
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from airflow_hiveacid.spark.writing import work
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -95,7 +93,7 @@ def _insert(
     fixed = insert.fixed_partition(job.spark, program, spec)
     overwrite = spec.mode is specs.InsertMode.OVERWRITE
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if overwrite else DataOperation.INSERT}),
         make_events=lambda _target, rows: insert.new_row_events(
@@ -117,7 +115,7 @@ def _change(job: JobContext, spec: specs.UpdateSpec | specs.DeleteSpec) -> work.
     job.show_shapes(spec.tables)
     program = plan_change(job.spark, table, spec, job.text_terms(spec.parameters))
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({operation}),
         make_events=lambda target, _rows: change_events(program, target),
@@ -150,7 +148,7 @@ def _merge(
         return None if names is None else nameable(names)
 
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.UPDATE}),
         make_events=lambda target, rows: merge.merge_events(
@@ -180,7 +178,7 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatemen
     # Several partitions may have the same value, because other clients spell it differently.
     is_one = len(partitions) == 1 and len(spec.partition) == len(table.partition_columns)
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE}),
         make_events=None,
@@ -192,13 +190,15 @@ def _truncate(job: JobContext, spec: specs.TruncateSpec) -> work.CheckedStatemen
 
 def _load(job: JobContext, spec: specs.LoadSpec) -> work.CheckedStatement:
     table = job.insertable_table(spec.target)
-    program = plan_load(job.spark, table, spec, job.client)
+    program = insert.plan_load(job.spark, table, spec, job.client)
     return work.CheckedStatement(
-        kind=kind_of(spec),
+        spec=spec,
         table=table,
         operations=frozenset({DataOperation.OVERWRITE if spec.overwrite else DataOperation.INSERT}),
         make_events=None,
-        make_files=lambda plan, _target, _as_of: copied_files(job.spark, program.copies(plan)),
+        make_files=lambda plan, _target, _as_of: insert.copied_files(
+            job.spark, program.copies(plan)
+        ),
         fixed=program.fixed,
         partitions=lambda: Touched(names=program.fixed),
     )

@@ -17,34 +17,32 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, Window, WindowSpec, functions as F
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import LongType, StructField, StructType
 
 from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import StorageError
-from airflow_hiveacid.format.table import Column as TableColumn
-from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.format.table import Column as TableColumn, TableInfo
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading import free_name
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.engine.tasks import task_of
 from airflow_hiveacid.spark.reading.events import Events, insert_events, with_no_old_row
 from airflow_hiveacid.spark.reading.file_relation import file_of, looked_up, partition_of
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements import old_rows
 from airflow_hiveacid.spark.writing import work
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -91,7 +89,7 @@ class Rebalancing:
     def change(self) -> work.CheckedStatement:
         """Return the rebalance as a statement of a transaction."""
         return old_rows.overwriting(
-            "rebalance", self.table, self.stage, self.touched, lambda: _details(self.outcomes)
+            self.spec, self.table, self.stage, self.touched, lambda: _details(self.outcomes)
         )
 
     def touched(self) -> Touched:

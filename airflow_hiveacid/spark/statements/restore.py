@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult
+from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way
 from airflow_hiveacid.plan.statements.constraints import checks_of
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.reading.request import NUMBER, free_name
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.reading import NUMBER, free_name
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.events import delete_events, insert_events
 from airflow_hiveacid.spark.reading.target import Target, resolve_target, whole_rows
 from airflow_hiveacid.spark.statements import old_rows
-from airflow_hiveacid.spark.statements.insert import InsertProgram
-from airflow_hiveacid.spark.statements.load import copied_files
+from airflow_hiveacid.spark.statements.insert import InsertProgram, copied_files
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
 from airflow_hiveacid.spark.writing.work import run_changes
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import WritePlan, partition_text
 from airflow_hiveacid.writing.loading import FileToCopy
 from airflow_hiveacid.writing.publish import StagedFile
@@ -37,7 +35,7 @@ def restore(job: JobContext) -> JobResult:
     restoring = Restoring[Target].of(job, _comparison)
     table = restoring.table
     change = old_rows.overwriting(
-        "restore", table, restoring.stage, restoring.touched, restoring.details
+        job.spec.job, table, restoring.stage, restoring.touched, restoring.details
     )
     return restoring.result(
         lambda: run_changes(job, [change]),

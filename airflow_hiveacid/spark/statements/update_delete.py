@@ -13,21 +13,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 from pyspark.sql.types import AtomicType, BinaryType, DataType, StringType, StructType
 
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, MergeAction, MergeWhen, UpdateSpec
 from airflow_hiveacid.plan.statements.dml import Clause, quoted, resolve_update
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import DEFAULT_TERMS, TextTerms
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS, TextTerms
 from airflow_hiveacid.spark.reading.events import Events, delete_events, grouped, insert_events
 from airflow_hiveacid.spark.reading.target import Target, empty_target
-from airflow_hiveacid.spark.statements.clauses import HelperNames, acted_on, brought, ready, scanned
-from airflow_hiveacid.spark.statements.expressions import columns_asked
+from airflow_hiveacid.spark.statements.expressions import (
+    HelperNames,
+    acted_on,
+    brought,
+    columns_asked,
+    ready,
+    scanned,
+)
 from airflow_hiveacid.spark.writing.spreading import spread, writers_for
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.writing.event_files import EVENT_COLUMNS, are_few
 
 _ROW_BYTES: Final = 16

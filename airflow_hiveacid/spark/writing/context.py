@@ -10,16 +10,15 @@ from typing import Self
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import Parameter, SourceSpec
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.statements.dml import check_source
-from airflow_hiveacid.reading.access import Touched, nameable, touching
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import TextTerms
+from airflow_hiveacid.reading.table_view import Touched, nameable, touching
+from airflow_hiveacid.spark.engine.catalyst import Moment
+from airflow_hiveacid.spark.engine.parsed_sql import TextTerms
 from airflow_hiveacid.spark.engine.tasks import job_group
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show

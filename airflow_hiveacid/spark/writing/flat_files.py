@@ -9,6 +9,11 @@ The commit of a repeated task still needs two calls; a loss between them is dete
 must contain as many rows as Spark has counted (docs/decisions/writing.md).
 
 File sizes do not depend on the number of tasks: small neighbours are combined, large files split.
+
+The frame has plain columns `c0`, `c1` and so on: dates are day numbers, a char has its padding,
+timestamps are wall-clock times. For a partitioned table, the partition and its hash follow. If
+Spark or Java would store a different value, there is no frame, or its tasks fail with an
+`UnsupportedFileError`, and `event_files` writes the rows instead.
 """
 
 from __future__ import annotations
@@ -26,24 +31,31 @@ import pyarrow as pa
 from py4j.java_gateway import JavaObject
 from pyarrow import fs as pafs
 from pyspark.errors import IllegalArgumentException, NumberFormatException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, functions as F
 
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, encode
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId
+from airflow_hiveacid.format.ids import MAX_BUCKET_ID, BucketId, encode
 from airflow_hiveacid.format.names import data_file
-from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.spark.engine.expressions.catalyst import dataset_of
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, beneath, reason_of, typed_failures
-from airflow_hiveacid.spark.engine.java_names import (
+from airflow_hiveacid.format.table import TableInfo, TransactionalKind
+from airflow_hiveacid.spark.engine import (
     UnknownJavaCallError,
     call_of_any_release,
     jvm_of,
     unknown_calls,
 )
+from airflow_hiveacid.spark.engine.catalyst import dataset_of, rebalanced
+from airflow_hiveacid.spark.engine.failures import (
+    SPARK_ERRORS,
+    beneath,
+    carried,
+    reason_of,
+    typed_failures,
+)
+from airflow_hiveacid.spark.engine.session import runs_in_utc
 from airflow_hiveacid.spark.engine.tasks import run_tasks
-from airflow_hiveacid.spark.writing.flat_rows import GROUP
-from airflow_hiveacid.storage.acid.row_schema import type_tree
+from airflow_hiveacid.spark.engine.types import spark_type
+from airflow_hiveacid.storage.acid import type_tree
 from airflow_hiveacid.storage.acid.write import flat_copy
 from airflow_hiveacid.storage.acid.write.orc_file import stripe_row_limit
 from airflow_hiveacid.storage.orc.encoders import DICTIONARY_THRESHOLD
@@ -52,6 +64,81 @@ from airflow_hiveacid.storage.stores.hadoop_settings import given_settings, with
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, open_location, scheme_of
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.writing.event_files import WRITTEN_SCHEMA, WritePlan, Written
+
+KEY: Final = "key"
+"""The `_partition` value."""
+
+GROUP: Final = "g"
+"""A hash of the partition: a task writes the rows of each hash to a separate file."""
+
+# Java's replacement character for invalid UTF-8.
+_REPLACED: Final = "\ufffd"
+# Before, Spark converts timestamps to the hybrid calendar, which lacks ten days.
+_OLD: Final = "1582-10-15 00:00:00"
+# In this range, ORC stores the wrong second: it corrects only negative ones.
+_LOST_FROM, _LOST_TO = "1969-12-31 23:59:59.001", "1970-01-01 00:00:00"
+
+
+def flat_rows(
+    table: TableInfo, source: DataFrame, values: Mapping[str, Column], key: Column | None
+) -> DataFrame | None:
+    """Return new rows for Spark to write; None if Spark's files would differ from our files.
+
+    `values` are the table's data columns over these rows, cast to their types; a missing column is
+    NULL. `key` is the `_partition` value; None in a table without partitions.
+    """
+    spark = source.sparkSession
+    if table.num_buckets or not flat_copy.can_be_flat(table.columns):
+        return None
+    stores_clocks = (
+        runs_in_utc(spark) and spark.conf.get("spark.sql.session.timeZone") in flat_copy.UTC_ZONES
+    )
+    if flat_copy.has_times(table.columns) and not stores_clocks:
+        return None
+    types = {f"c{i}": hive.parse_type(column.type) for i, column in enumerate(table.columns)}
+    chosen = [
+        values.get(column.name, F.lit(None).cast(spark_type(type_))).alias(name)
+        for column, (name, type_) in zip(table.columns, types.items(), strict=True)
+    ]
+    key_columns = [] if key is None else [key.alias(KEY)]
+    # Use two steps: the first computes each value once, and the second checks and stores it.
+    rows = source.select(*chosen, *key_columns).withColumns(
+        {name: flat for name, type_ in types.items() if (flat := _flat(type_, name)) is not None}
+    )
+    if key is None:
+        return rows
+    return rebalanced(rows.withColumn(GROUP, F.xxhash64(KEY)), GROUP)
+
+
+def _flat(hive_type: hive.HiveType, name: str) -> Column | None:
+    """Return the column as Spark must store it, if that differs; tasks fail on other values."""
+    match hive_type:
+        case hive.PrimitiveType(name="date"):
+            # Spark would convert old dates to the hybrid calendar, and change ten days.
+            return F.unix_date(name)
+        case hive.PrimitiveType(name=kind) if kind in ("timestamp", hive.TIMESTAMP_LOCAL):
+            # In UTC, an instant is the wall-clock time; Spark stores TIMESTAMP_NTZ as a number.
+            clock = F.col(name).cast("timestamp")
+            moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
+            is_wrong = (clock < moved) | ((clock >= start) & (clock < end))
+            return _unless(is_wrong, clock, "a timestamp")
+        case hive.CharType(length=length):
+            text = F.rtrim(name)
+            is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
+            padded = F.rpad(text, length, " ")
+            return _unless((F.length(text) > length) | is_odd, padded, f"text for {hive_type}")
+        case hive.VarcharType(length=length):
+            is_odd = (F.length(name) > length) | F.col(name).rlike(_REPLACED)
+            is_long = F.octet_length(name) > length
+            return _unless(is_long & is_odd, F.col(name), f"text for {hive_type}")
+        case _:
+            return None
+
+
+def _unless(is_wrong: Column, value: Column, what: str) -> Column:
+    error = UnsupportedFileError(path="the new rows", reason=f"{what} requires our own writer")
+    return F.when(is_wrong, F.raise_error(F.lit(carried(error)))).otherwise(value)
+
 
 _COUNT: Final = "numOutputRows"
 

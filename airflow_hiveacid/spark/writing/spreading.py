@@ -9,9 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+from pyspark.sql import Column, DataFrame, functions as F, types as T
 
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import HiveType, parse_type

@@ -18,15 +18,14 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.parameters import Parameter
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, SourceSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import MultiInsertSpec, Parameter, SourceSpec
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.plan.transactions import numbered
-from airflow_hiveacid.reading.access import Touched
-from airflow_hiveacid.spark.engine.expressions.catalyst import Moment
+from airflow_hiveacid.reading.table_view import Touched
+from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.tasks import collected, run_tasks, task_of
 from airflow_hiveacid.spark.reading.events import Events
@@ -37,8 +36,8 @@ from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing import event_files
 from airflow_hiveacid.writing.publish import StagedFile
+from airflow_hiveacid.writing.restarts import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.runs import PlannedStatement, Run, StatementWork
-from airflow_hiveacid.writing.second_try import SEVERAL, why_not_kept
 from airflow_hiveacid.writing.write import Write
 
 if TYPE_CHECKING:  # executors, which import this module, have no library of the metastore

@@ -10,7 +10,7 @@ and all comparisons have equal precedence, higher than that of `IS NULL`, `IN` a
 predicates. So an expression that mixes such operators without parentheses is refused.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> check_meaning(statements_of("SELECT stddev_pop(x) || 'a'")[0])
 """
 
@@ -22,10 +22,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from airflow_hiveacid.format.table import NULL_PARTITION
-from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function, is_never_empty
+from airflow_hiveacid.jobs.statements import ValueType
+from airflow_hiveacid.sql.expressions.arguments import is_never_empty
+from airflow_hiveacid.sql.expressions.functions import TRUTH, check_function
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.bare_names import check_bare
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _SYMBOLS: Final = frozenset(

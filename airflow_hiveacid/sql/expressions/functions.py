@@ -6,7 +6,7 @@ own function, as Hive's Java class in Spark (`plan.statements.hive_functions`), 
 expression with the same results. A replacement never changes an argument.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("substr(x, n)")
     >>> check_function(span, 0)
     >>> span.written(function_changes(span))
@@ -17,15 +17,22 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_hiveacid.jobs.parameters import ValueType
 from airflow_hiveacid.plan.statements.hive_functions import called
-from airflow_hiveacid.plan.statements.parameters import Later
-from airflow_hiveacid.sql.expressions.folding import may_be_negative
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.expressions.arguments import (
+    NEEDED,
+    Argument,
+    has_no_blanks,
+    is_natural,
+    is_positive,
+    is_some_text,
+    is_string,
+    is_without_choice,
+)
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 
 TRUTH: Final = (
@@ -154,7 +161,6 @@ _NO_CALLS: Final = frozenset(
     | {"ROLLUP", "CUBE", "DIV", "LIMIT", "OFFSET", "EXCEPT", "INTERSECT", "MINUS"}
     | {"DECIMAL", "NUMERIC", "DEC"}
 )
-_MOST_DIGITS: Final = 38
 _OF_PATTERNS: Final = frozenset({"LIKE", "RLIKE", "REGEXP"})
 _OF_QUERIES: Final = frozenset({"ANY", "SOME", "EXISTS"})
 _OF_DIGITS: Final = frozenset({"DECIMAL", "NUMERIC", "DEC"})
@@ -162,138 +168,6 @@ _BEFORE_TYPES: Final = frozenset({"AS", ":", "<", ","})
 # After these words, a name before a parenthesis is no function, but a table with a column list, as
 # in `t (a, b)`; a type, as in `decimal(10,2)`; or a name after that of its database.
 _BEFORE_NAMES: Final = frozenset({"AS", ")", "."})
-
-
-@dataclass(frozen=True, slots=True)
-class _Argument:
-    """A condition on the argument at `position`; positions start at 0."""
-
-    position: int
-    is_right: Callable[[Span], bool]
-    problem: str = ""
-    remedy: str = ""
-
-
-def _is_natural(span: Span) -> bool:
-    is_number = len(span) == 1 and span.tokens[0].kind is Kind.NUMBER
-    return is_number and span.text.isdigit() and len(span.text) <= _MOST_DIGITS
-
-
-def _is_among(numbers: Collection[int]) -> Callable[[Span], bool]:
-
-    def is_right(span: Span) -> bool:
-        parameter = span.tokens[0].parameter if len(span) == 1 else None
-        if parameter is None:
-            sign = -1 if span.word(0) == "-" else 1
-            digits = span[1:] if sign < 0 else span
-            return _is_natural(digits) and sign * int(digits.text) in numbers
-        value = parameter.values[0]
-        is_number = value.type is ValueType.INT and not parameter.is_list
-        return isinstance(parameter, Later) or (is_number and int(value.text) in numbers)
-
-    return is_right
-
-
-def _is_length(span: Span) -> bool:
-    return not may_be_negative(span)
-
-
-def _is_positive(span: Span) -> bool:
-    return _is_natural(span) and int(span.text) > 0
-
-
-def _is_string(span: Span) -> bool:
-    return len(span) == 1 and span.tokens[0].kind is Kind.STRING
-
-
-def _is_some_text(span: Span) -> bool:
-    if _is_string(span):
-        return len(span.text) > 2  # noqa: PLR2004 - its quotes
-    return is_never_empty(span)
-
-
-def is_never_empty(span: Span) -> bool:
-    """Return True for `nullif(..., '')`, which returns NULL instead of an empty string."""
-    if span.word(0) != "NULLIF" or span.word(1) != "(" or span.closing(1) != len(span) - 1:
-        return False
-    last = span[2:-1].split(",")[-1]
-    return _is_string(last) and len(last.text) == 2  # noqa: PLR2004 - its quotes
-
-
-def _is_base(span: Span) -> bool:
-    number = span.text
-    return re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) is not None and float(number) > 1
-
-
-def _matches(pattern: str) -> Callable[[Span], bool]:
-    compiled = re.compile(pattern)
-    return lambda span: _is_string(span) and compiled.fullmatch(span.text[1:-1]) is not None
-
-
-def _is_without_choice(pattern: Span) -> bool:
-    """Return True if every group of a regular expression takes part in every match."""
-    return _is_string(pattern) and not re.search(r"\)[?*|]|\)\{0|\|", pattern.text)
-
-
-_ZONE: Final = (
-    (
-        "Spark applies an offset such as +01:00 in a zone, but Hive ignores it; a zone from a"
-        " column may have such an offset"
-    ),
-    "the name of a time zone as a string, such as 'Europe/Vienna'",
-)
-_LENGTH: Final = (
-    (
-        "for a constant length below 0, Hive 4.0.1 returns the whole string, but Spark returns an"
-        " empty string"
-    ),
-    "a number of 0 or more, a length that is not a constant, or '' for an empty string",
-)
-_IS_ZONE: Final = _matches(r"[A-Za-z]+(/[A-Za-z_]+)*(/[A-Za-z_]+)?|GMT[+-][0-9]{1,2}")
-_BASES: Final = frozenset(range(2, 37))
-_RADIX: Final = (
-    "only numeric bases from 2 to 36 were compared with Hive; the second may be negative",
-    "such a number, or run this statement in Hive",
-)
-_NEEDED: Final[Mapping[tuple[str, int], tuple[_Argument, ...]]] = {
-    ("conv", 3): (
-        _Argument(1, _is_among(_BASES), *_RADIX),
-        _Argument(2, _is_among(_BASES | {-base for base in _BASES}), *_RADIX),
-    ),
-    ("from_utc_timestamp", 2): (_Argument(1, _IS_ZONE, *_ZONE),),
-    ("to_utc_timestamp", 2): (_Argument(1, _IS_ZONE, *_ZONE),),
-    ("trunc", 2): (
-        _Argument(
-            1,
-            _matches("MM|MON|MONTH|YY|YYYY|YEAR|QUARTER"),
-            "Hive accepts only these units, as upper-case strings; Spark accepts more",
-            "'MM', 'QUARTER' or 'YEAR'",
-        ),
-    ),
-    ("rand", 1): (
-        _Argument(0, lambda _: False, "a seed gives different numbers in Hive and Spark", "rand()"),
-    ),
-    ("sha2", 2): (
-        _Argument(
-            1,
-            _is_among({0, 224, 256, 384, 512}),
-            "for a length other than 0, 224, 256, 384 or 512, Hive returns SHA-1 or fails, and"
-            " Spark returns NULL",
-            "one of these numbers, or sha1(x)",
-        ),
-    ),
-    ("substr", 3): (_Argument(2, _is_length, *_LENGTH),),
-    ("substring", 3): (_Argument(2, _is_length, *_LENGTH),),
-    ("log", 2): (
-        _Argument(
-            0,
-            _is_base,
-            "for a base of 1 or less, Hive returns NULL or a number, depending on how it runs",
-            "ln(x) / ln(base)",
-        ),
-    ),
-}
-"""Conditions on arguments, by the function's name and number of arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +179,7 @@ class _Way:
     arguments. Without both, Spark calls Hive's Java class.
     """
 
-    alike: _Argument | None = None
+    alike: Argument | None = None
     body: str | None = None
     bodies: Mapping[int, str] = field(default_factory=dict)
 
@@ -316,9 +190,9 @@ _NO_DECIMALS: Final = (
     "raise_error('width_bucket of decimals is exact in Hive, and rounded in Spark:"
     " write width_bucket(cast(x AS double), ...)')"
 )
-_PATTERN: Final = _Argument(1, _is_some_text)
-_PAD: Final = _Argument(2, _is_some_text)
-_START: Final = _Argument(1, _is_natural)
+_PATTERN: Final = Argument(1, is_some_text)
+_PAD: Final = Argument(2, is_some_text)
+_START: Final = Argument(1, is_natural)
 _BY_HIVES_CLASS: Final = (
     "add_months array_contains ascii chr concat_ws get_json_object initcap map_keys "
     "map_values printf size soundex str_to_map"
@@ -349,11 +223,11 @@ _WAYS: Final[Mapping[str, _Way]] = {
         alike=_PATTERN, body="CASE WHEN length(a) = 0 AND length(b) = 0 THEN 0 ELSE instr(a, b) END"
     ),
     "locate": _Way(
-        alike=_Argument(2, lambda span: span.text == "1")
+        alike=Argument(2, lambda span: span.text == "1")
     ),  # Spark finds an empty string at any start
     "lpad": _Way(alike=_PAD),
-    "pmod": _Way(alike=_Argument(1, _is_positive), body="(a % b + b) % b"),
-    "regexp_extract": _Way(alike=_Argument(1, _is_without_choice)),
+    "pmod": _Way(alike=Argument(1, is_positive), body="(a % b + b) % b"),
+    "regexp_extract": _Way(alike=Argument(1, is_without_choice)),
     "replace": _Way(alike=_PATTERN),
     "rpad": _Way(alike=_PAD),
     "split": _Way(alike=_PATTERN),
@@ -379,12 +253,6 @@ _CLASS_OF: Final = {"substring": "substr"}
 _HELD: Final = "__hiveacid_x"
 _WHOLE: Final = frozenset({"TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT"})
 _TO_WHOLE: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
-_OPERATORS: Final = frozenset({"+", "-", "*", "/", "%", "DIV"})
-_WITHOUT_BLANKS: Final = frozenset(
-    {"COUNT", "SUM", "AVG", "FLOOR", "CEIL", "CEILING", "ROUND", "LENGTH", "ABS", "SIZE"}
-    | {"YEAR", "MONTH", "DAY", "HOUR", "MINUTE", "SECOND", "DATEDIFF", "MONTHS_BETWEEN", "POWER"}
-    | {"UNIX_TIMESTAMP", "ROW_NUMBER", "PMOD", "CRC32", "INSTR", "LOCATE"}
-)
 _BLANKS: Final = f"cast({_HELD} AS string) RLIKE '^[\\\\p{{Cntrl}}\\\\s]|[\\\\p{{Cntrl}}\\\\s]$'"
 _NO_NUMBER: Final = (
     "raise_error('Hive tasks do not read a string with blanks around a number as a number: remove"
@@ -403,7 +271,7 @@ def check_function(span: Span, index: int) -> None:
     if name == "extract" and span.word(index + 2) in {"SECOND", "SECONDS"}:
         _refuse(span, index, "SECOND includes a fraction in Spark, but not in Hive", "second(x)")
     arguments = _arguments(span, index)
-    for needed in _NEEDED.get((name, len(arguments)), ()):
+    for needed in NEEDED.get((name, len(arguments)), ()):
         argument = arguments[needed.position]
         if not needed.is_right(argument):
             argument.fail(f"{name}(): {needed.problem}", f"write {needed.remedy}")
@@ -499,7 +367,7 @@ def _cast_changes(span: Span, index: int) -> dict[int, str]:
     closes = span.closing(index + 1)
     inner = span[index + 2 : closes]
     middle = inner.find("AS")
-    if middle is None or inner.word(middle + 1) not in _WHOLE or _has_no_blanks(inner[:middle]):
+    if middle is None or inner.word(middle + 1) not in _WHOLE or has_no_blanks(inner[:middle]):
         return {}
     return {
         span.tokens[index].start: "transform(array",
@@ -510,7 +378,7 @@ def _cast_changes(span: Span, index: int) -> dict[int, str]:
 
 def _call_changes(span: Span, index: int) -> dict[int, str]:
     closes = span.closing(index + 1)
-    if _has_no_blanks(span[index + 2 : closes]):
+    if has_no_blanks(span[index + 2 : closes]):
         return {}
     cast = f"cast({_HELD} AS {_name(span, index)})"
     return {
@@ -521,7 +389,7 @@ def _call_changes(span: Span, index: int) -> dict[int, str]:
 
 def _concat_changes(span: Span, index: int) -> dict[int, str]:
     """Make Spark return a string even if all arguments are binaries, as Hive does."""
-    if any(map(_is_string, _arguments(span, index))):
+    if any(map(is_string, _arguments(span, index))):
         return {}
     return {span.tokens[index + 1].start: "('', "}
 
@@ -558,17 +426,6 @@ _CHANGES: Final[Mapping[str, Callable[[Span, int], dict[int, str]]]] = {
 }
 
 
-def _has_no_blanks(span: Span) -> bool:
-    """Return True if a value is certainly not a string with leading or trailing blanks."""
-    if len(span) == 1:
-        token = span.tokens[0]
-        return token.kind in {Kind.NUMBER, Kind.STRING} or token.word in {"NULL", "TRUE", "FALSE"}
-    if any(token.word in _OPERATORS for _, token in span.outside()):
-        return True
-    is_call = len(span) > 1 and span.word(1) == "(" and span.closing(1) == len(span) - 1
-    return is_call and span.word(0) in _WITHOUT_BLANKS
-
-
 def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
     way = _WAYS.get(name)
     if way is None:
@@ -579,7 +436,7 @@ def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
         argument = arguments[way.alike.position]
         if way.alike.is_right(argument):
             return None
-        is_literal = argument.word(0) == "-" and _is_natural(argument[1:])
+        is_literal = argument.word(0) == "-" and is_natural(argument[1:])
         if way.alike is _START and is_literal:
             return _SUBSTR_FROM_END
     return way
@@ -621,7 +478,7 @@ def _calls_though(span: Span, index: int) -> bool:
         # In a column definition, the name precedes the type.
         is_behind_name = index > 0 and span.tokens[index - 1].name is not None
         is_type = previous in _BEFORE_TYPES or (is_behind_name and previous not in _NO_CALLS)
-        return not is_type or not all(_is_natural(argument) for argument in arguments)
+        return not is_type or not all(is_natural(argument) for argument in arguments)
     return False
 
 

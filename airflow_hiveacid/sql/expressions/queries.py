@@ -4,7 +4,7 @@ The user's name for a table remains as an alias. SQL is refused if Hive and Spar
 different results (see also `differences`).
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("SELECT a.x FROM db.a JOIN db.b c ON a.x = c.x")
     >>> spec = source_of(span, Views(None))
     >>> spec.query
@@ -20,12 +20,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW, SourceSpec
+from airflow_hiveacid.jobs.statements import SOURCE_VIEW, SourceSpec
 from airflow_hiveacid.sql.expressions.differences import check_meaning
 from airflow_hiveacid.sql.expressions.functions import check_calls, function_changes
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.bare_names import column_changes
 from airflow_hiveacid.sql.text.nodes import check_query, position_of
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 from airflow_hiveacid.sql.text.views import Views, table_changes
 

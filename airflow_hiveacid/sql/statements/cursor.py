@@ -3,7 +3,7 @@
 If the next tokens do not match, the error has their position. `end` refuses extra tokens.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> cursor = Cursor(statements_of("DROP TABLE IF EXISTS db.t")[0], "write DROP TABLE db.t")
     >>> cursor.took("DROP", "TABLE"), cursor.took("IF", "EXISTS"), cursor.table(None)
     (True, True, 'db.t')
@@ -19,9 +19,9 @@ from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.metastore_statements import NewColumn, PartitionValues
 from airflow_hiveacid.sql.statements.inserts import partition_value
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.literals import text
 from airflow_hiveacid.sql.text.names import table_name
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _CONSTRAINTS = frozenset(

@@ -12,13 +12,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.plan.statements.dml import quoted, unreachable_clause
-from airflow_hiveacid.sql.expressions import expressions
-from airflow_hiveacid.sql.expressions.expressions import SOURCE, TARGET, NameScope, parsed, written
+from airflow_hiveacid.sql import expressions
 from airflow_hiveacid.sql.expressions.queries import QUERY_BEGINS, source_of
 from airflow_hiveacid.sql.statements import update_delete
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import (
     NamedTable,
     alias_at,
@@ -27,7 +26,6 @@ from airflow_hiveacid.sql.text.names import (
     with_alias,
 )
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.views import Views
 
 _FORM: Final = (
@@ -86,7 +84,10 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
         source=source,
         keys=tuple(key.target for key in keys),
         clauses=said,
-        condition=" AND ".join(written(part, parsed(part, names), names) for part in rest) or None,
+        condition=" AND ".join(
+            expressions.written(part, expressions.parsed(part, names), names) for part in rest
+        )
+        or None,
         tables=of_clauses.tables,
     )
 
@@ -120,17 +121,17 @@ def _source(
     return statements.SourceSpec(table=table.full, versions=versions), table, table.end
 
 
-def _names(span: Span, target: NamedTable, using: NamedTable | str) -> NameScope:
+def _names(span: Span, target: NamedTable, using: NamedTable | str) -> expressions.NameScope:
     source = (using,) if isinstance(using, str) else using.qualifiers
     both = set(target.qualifiers) & set(source)
     if both:
         span.fail(f"{min(both)!r} is the name of both target and source", "give each its own alias")
-    return NameScope(
+    return expressions.NameScope(
         qualifiers={
-            **dict.fromkeys(target.qualifiers, TARGET),
-            **dict.fromkeys(source, SOURCE),
+            **dict.fromkeys(target.qualifiers, expressions.TARGET),
+            **dict.fromkeys(source, expressions.SOURCE),
         },
-        sides=frozenset({TARGET, SOURCE}),
+        sides=frozenset({expressions.TARGET, expressions.SOURCE}),
     )
 
 
@@ -194,7 +195,7 @@ def _rows_of(span: Span) -> tuple[statements.MergeWhen, int]:
     return statements.MergeWhen.NOT_MATCHED, 2
 
 
-def _clause(clause: _When, names: NameScope) -> statements.MergeClause:
+def _clause(clause: _When, names: expressions.NameScope) -> statements.MergeClause:
     node = clause.node
     condition = None
     if clause.condition is not None:
@@ -230,7 +231,9 @@ def _is_star(clause: _When, index: int) -> bool:
     return True
 
 
-def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str, str] | None:
+def _update(
+    clause: _When, action_node: exp.Expr, names: expressions.NameScope
+) -> dict[str, str] | None:
     _expect(clause.rest, 0, "SET")
     if not isinstance(action_node, exp.Update):
         clause.rest.fail("this is not an UPDATE", _FORM)
@@ -243,7 +246,7 @@ def _update(clause: _When, action_node: exp.Expr, names: NameScope) -> dict[str,
 
 
 def _insert(
-    clause: _When, action_node: exp.Expr, names: NameScope
+    clause: _When, action_node: exp.Expr, names: expressions.NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):
@@ -365,11 +368,11 @@ def _key(span: Span, names: expressions.NameScope) -> KeyPair | None:
 
 
 def renamed(
-    source: SourceSpec,
+    source: statements.SourceSpec,
     names: expressions.NameScope,
     keys: Sequence[KeyPair],
     columns: Mapping[str, str],
-) -> tuple[SourceSpec, expressions.NameScope]:
+) -> tuple[statements.SourceSpec, expressions.NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
 
     Keys get the names of the target's columns. Only they and the columns of `columns`, which maps

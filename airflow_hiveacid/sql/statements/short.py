@@ -1,7 +1,7 @@
 """The parsers of TRUNCATE, LOAD DATA, SHOW and ABORT TRANSACTIONS.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> truncate_of(statements_of("TRUNCATE TABLE db.t PARTITION (p = 1)")[0], None)
     TruncateSpec(target='db.t', partition={'p': '1'})
     >>> load_of(statements_of("LOAD DATA INPATH '/landing/day' INTO TABLE db.t")[0], None)
@@ -15,11 +15,11 @@ from __future__ import annotations
 from typing import Final
 
 from airflow_hiveacid.jobs import metastore_statements
-from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec
+from airflow_hiveacid.jobs.statements import LoadSpec, TruncateSpec
 from airflow_hiveacid.sql.statements.cursor import Cursor
 from airflow_hiveacid.sql.statements.inserts import partition_clause
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import table_name
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 
 _TRUNCATE_FORM: Final = "write TRUNCATE TABLE db.t [PARTITION (column = value)]"

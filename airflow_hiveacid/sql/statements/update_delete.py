@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, UpdateSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, UpdateSpec
 from airflow_hiveacid.plan.statements.constraints import DEFAULT
-from airflow_hiveacid.sql.expressions.expressions import TARGET, NameScope, parsed, written
+from airflow_hiveacid.sql.expressions import TARGET, NameScope, parsed, written
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import NamedTable, table_name, with_alias
 from airflow_hiveacid.sql.text.nodes import check_keys, check_table
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Token
 from airflow_hiveacid.sql.text.views import Views
 

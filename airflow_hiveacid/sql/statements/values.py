@@ -1,7 +1,7 @@
 """The parser of the rows of INSERT ... VALUES.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("INSERT INTO db.t VALUES (1, 'x'), (2, NULL)")
     >>> values_of(span[6:], span.parsed(), ())[0].values
     ((1, 'x'), (2, None))
@@ -15,14 +15,13 @@ from typing import Final
 
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.statements import SourceSpec
+from airflow_hiveacid.jobs.statements import Parameter, SourceSpec, Value, ValueType
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.parameters import Later
-from airflow_hiveacid.sql.expressions.expressions import NameScope
+from airflow_hiveacid.sql.expressions import NameScope
 from airflow_hiveacid.sql.statements.update_delete import agreed, expect_end, is_default
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.literals import ABSENT, Absent, constant
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind
 
 _NO_NAMES: Final = NameScope(qualifiers={}, sides=frozenset())

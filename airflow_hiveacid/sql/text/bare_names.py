@@ -6,7 +6,7 @@ a name is a column, as in Hive: the table's name is inserted before it, because 
 interprets a qualified name as a function.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> (span,) = statements_of("SELECT `user` FROM db.s")
     >>> span.written(column_changes(span, span.parsed()))
     'SELECT `s`.`user` FROM db.s'
@@ -19,7 +19,7 @@ from typing import Final
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 _FUNCTIONS: Final = frozenset({"current_user", "user", "session_user", "current_time"})

@@ -1,7 +1,7 @@
 r"""The parser of constants, as in Hive: numbers, strings with escapes, true, false and NULL.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> [constant(span) for span in statements_of(r"-1; 'a\tb' 'c'; 1.50; TRUE; NULL; 1 + 1")]
     [-1, 'a\tbc', 1.5, True, None, <Absent.ABSENT: 'absent'>]
 """
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
 
-from airflow_hiveacid.jobs.parameters import Parameter, ValueType
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.jobs.statements import Parameter, ValueType
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.tokens import Kind, Token
 
 # The escapes that Hive's lexer and `unescapeSQLString` decode.

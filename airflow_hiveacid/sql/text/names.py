@@ -1,7 +1,7 @@
 """The parsers of table names, aliases and column lists in a statement's tokens.
 
 Example:
-    >>> from airflow_hiveacid.sql.text.text import statements_of
+    >>> from airflow_hiveacid.sql.text import statements_of
     >>> table_name(statements_of("Sales.`Orders`")[0], None).full
     'sales.orders'
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.sql.text.text import Span
+from airflow_hiveacid.sql.text import Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import NamedTable
-from airflow_hiveacid.sql.text.text import Span
 
 _OPERATIONS: Final[tuple[type[exp.Expr], ...]] = (
     exp.Add, exp.And, exp.Between, exp.BitwiseAnd, exp.BitwiseNot, exp.BitwiseOr, exp.BitwiseXor,

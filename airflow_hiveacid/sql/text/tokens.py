@@ -19,11 +19,10 @@ from typing import ClassVar, Final, NoReturn
 
 from sqlglot.dialects.hive import Hive
 from sqlglot.errors import SqlglotError
-from sqlglot.tokenizer_core import Token as SqlglotToken
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token as SqlglotToken, TokenType
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.parameters import Parameter
+from airflow_hiveacid.jobs.statements import Parameter
 
 _COMMENT: Final = re.compile(r"--[^\n]*|/\*(?P<block>.*?)\*/", re.DOTALL)
 _LEXEME: Final = re.compile(

@@ -9,9 +9,9 @@ from typing import Final
 from sqlglot import exp
 
 from airflow_hiveacid.plan.statements.dml import quoted
+from airflow_hiveacid.sql.text import Span
 from airflow_hiveacid.sql.text.names import table_name
 from airflow_hiveacid.sql.text.nodes import position_of
-from airflow_hiveacid.sql.text.text import Span
 from airflow_hiveacid.sql.text.tokens import Token
 
 _VIEW: Final = "__hiveacid_{}"

@@ -18,11 +18,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId, decode
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.identity import Key, Keys
 from airflow_hiveacid.storage.values.column_types import row_type
 
@@ -42,7 +41,7 @@ def insert_events(
     row_ids = np.arange(first_row_id, first_row_id + len(row), dtype=np.int64)
     return pa.RecordBatch.from_arrays(
         [*insert_columns(write_id, bucket_property, row_ids), row],
-        schema=row_schema.root_schema(row.type),
+        schema=acid.root_schema(row.type),
     )
 
 
@@ -52,7 +51,7 @@ def insert_columns(
     """Return the root columns without `row` (`IDENTITY_SCHEMA`) of inserts with these row IDs."""
     count = len(row_ids)
     return [
-        pa.repeat(pa.scalar(int(row_schema.Operation.INSERT), pa.int32()), count),
+        pa.repeat(pa.scalar(int(acid.Operation.INSERT), pa.int32()), count),
         pa.repeat(pa.scalar(write_id, pa.int64()), count),
         pa.repeat(pa.scalar(bucket_property, pa.int32()), count),
         pa.array(row_ids),
@@ -70,26 +69,26 @@ def delete_events(
     """
     row = row_type(columns)
     count = identity.num_rows
-    original, bucket, row_id = (identity.column(name) for name in row_schema.IDENTITY_COLUMNS)
+    original, bucket, row_id = (identity.column(name) for name in acid.IDENTITY_COLUMNS)
     return pa.RecordBatch.from_arrays(
         [
-            pa.repeat(pa.scalar(int(row_schema.Operation.DELETE), pa.int32()), count),
+            pa.repeat(pa.scalar(int(acid.Operation.DELETE), pa.int32()), count),
             original,
             bucket,
             row_id,
             pa.repeat(pa.scalar(write_id, pa.int64()), count),
             pa.nulls(count, row),
         ],
-        schema=row_schema.root_schema(row),
+        schema=acid.root_schema(row),
     )
 
 
-def identity_at(events: pa.RecordBatch, index: int) -> row_schema.RecordIdentifier:
+def identity_at(events: pa.RecordBatch, index: int) -> acid.RecordIdentifier:
     """Return the identity of one event; a negative index counts from the end."""
     original, bucket, row_id = (
-        events.column(name)[index].as_py() for name in row_schema.IDENTITY_COLUMNS
+        events.column(name)[index].as_py() for name in acid.IDENTITY_COLUMNS
     )
-    return row_schema.RecordIdentifier(WriteId(original), BucketProperty(bucket), RowId(row_id))
+    return acid.RecordIdentifier(WriteId(original), BucketProperty(bucket), RowId(row_id))
 
 
 class EventCheck:
@@ -103,32 +102,32 @@ class EventCheck:
     def __init__(self, path: str, bucket_id: BucketId, *, is_delete: bool) -> None:
         self._path = path
         self._bucket_id = bucket_id
-        self._operation = row_schema.Operation.DELETE if is_delete else row_schema.Operation.INSERT
+        self._operation = acid.Operation.DELETE if is_delete else acid.Operation.INSERT
         self._last: Key | None = None
 
     def check(self, events: pa.RecordBatch) -> None:
         """Check the next batch of the file; the batch must not be empty."""
-        for name in row_schema.IDENTITY_SCHEMA.names:
+        for name in acid.IDENTITY_SCHEMA.names:
             if events.column(name).null_count:
                 raise self._refused(f"column {name} holds NULL")
         self._check_operation(events)
-        self._check_bucket(_numbers(events, row_schema.BUCKET_PROPERTY))
+        self._check_bucket(_numbers(events, acid.BUCKET_PROPERTY))
         self._check_order(Keys.of(events))
 
     def _check_operation(self, events: pa.RecordBatch) -> None:
-        operations = _numbers(events, row_schema.OPERATION)
+        operations = _numbers(events, acid.OPERATION)
         if not np.all(operations == self._operation):
             raise self._refused(f"it contains events other than {self._operation.name}")
-        rows = events.column(row_schema.ROW)
-        if self._operation is row_schema.Operation.DELETE:
+        rows = events.column(acid.ROW)
+        if self._operation is acid.Operation.DELETE:
             if rows.null_count != len(rows):
                 raise self._refused("a delete event holds a row")
         elif rows.null_count:
             raise self._refused("an insert event holds no row")
         elif not pc.all(
             pc.equal(
-                events.column(row_schema.ORIGINAL_WRITE_ID),
-                events.column(row_schema.CURRENT_WRITE_ID),
+                events.column(acid.ORIGINAL_WRITE_ID),
+                events.column(acid.CURRENT_WRITE_ID),
             )
         ).as_py():
             raise self._refused("the original and current write IDs of an insert event differ")

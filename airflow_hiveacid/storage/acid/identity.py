@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.ids import LONG_MAX
-from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID, IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import CURRENT_WRITE_ID, IDENTITY_COLUMNS
 
 Key = tuple[int, int, int]
 """(original write ID, bucket property, row ID) of one row; tuples and rows have the same order."""

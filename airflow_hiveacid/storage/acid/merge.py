@@ -15,8 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.storage.acid import identity
-from airflow_hiveacid.storage.acid.row_schema import CURRENT_WRITE_ID
+from airflow_hiveacid.storage.acid import CURRENT_WRITE_ID, identity
 
 Batches = Iterator[pa.RecordBatch]
 _NO_BOUND: Final = identity.least_key(identity.LONG_MIN)

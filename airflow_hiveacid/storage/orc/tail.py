@@ -42,8 +42,8 @@ from airflow_hiveacid.storage.orc.footer import (
 )
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
-from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.stores.hdfs.handler import OPEN_FILE
+from airflow_hiveacid.storage.stores.locations import traits_of
 
 # ---- the number of objects in a section ----------------------------------------------------------
 # An empty message takes two bytes in a section and two hundred bytes in memory. A section of empty

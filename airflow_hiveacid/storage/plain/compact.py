@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
+from airflow_hiveacid.format.directories import combined
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import data_file
-from airflow_hiveacid.format.state.small_files import combined
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.storage.acid.write.bucket_merge import CompactedFile
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
@@ -56,7 +56,7 @@ class PlainCompaction:
 
 
 def put_together(files: Sequence[PlainFile]) -> list[tuple[PlainFile, ...]]:
-    """Group consecutive files as `format.state.small_files.combined` numbers them.
+    """Group consecutive files as `format.directories.combined` numbers them.
 
     Example:
         >>> put_together([])

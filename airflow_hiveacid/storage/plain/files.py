@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.file_fitness import check_alike, check_format
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import parse_directory_name
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -22,15 +21,17 @@ from airflow_hiveacid.format.table import (
     PartitionInfo,
     Storage,
     TableInfo,
+    check_alike,
+    check_format,
 )
-from airflow_hiveacid.storage.acid.read import acid_file
+from airflow_hiveacid.storage.acid import read
 from airflow_hiveacid.storage.plain.avro_schema import check_avro, check_avro_alike
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
 from airflow_hiveacid.storage.stores.locations import locate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainFile(acid_file.StoredFile):
+class PlainFile(read.StoredFile):
     """A file of rows; `text` describes how lines of a text file are split into fields.
 
     `columns` are the leading columns of the table that the file's partition has; the others are
@@ -47,10 +48,10 @@ class PlainFile(acid_file.StoredFile):
         return parse_directory_name(self.key.partition("/")[0]) is not None
 
     def as_acid(
-        self, kind: acid_file.FileKind, synthetic: acid_file.SyntheticIdentity | None = None
-    ) -> acid_file.AcidFile:
+        self, kind: read.FileKind, synthetic: read.SyntheticIdentity | None = None
+    ) -> read.AcidFile:
         """Return the description for the reader of ORC files; any write ID fits."""
-        return acid_file.AcidFile(
+        return read.AcidFile(
             store=self.store,
             path=self.path,
             key=self.key,

@@ -24,19 +24,17 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.table import Column, FileFormat, PartitionInfo, TableInfo
 from airflow_hiveacid.format.types import PrimitiveType, parse_type
-from airflow_hiveacid.storage.acid.read.acid_file import has_acid_columns
+from airflow_hiveacid.storage.acid.read import has_acid_columns
 from airflow_hiveacid.storage.orc.compression import Compression
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.compact import compactable_form
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
+from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, why_not
 from airflow_hiveacid.storage.plain.rows import rows_of
 from airflow_hiveacid.storage.plain.stored import are_old_values_known, is_stored_as
 from airflow_hiveacid.storage.stores import filesystem, locations
-from airflow_hiveacid.storage.stores.locations import identities
 from airflow_hiveacid.storage.stores.threads import side_by_side
-from airflow_hiveacid.storage.stores.traits import traits_of
 from airflow_hiveacid.storage.values.column_types import holds
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
@@ -120,7 +118,7 @@ def _is_within(location: str, home: str) -> bool:
     if locations.HADOOP_SCHEMES.isdisjoint(
         (locations.scheme_of(location), locations.scheme_of(home))
     ):
-        return identities(home)[0] in identities(location)
+        return locations.identities(home)[0] in locations.identities(location)
     if locations.scheme_of(location) != locations.scheme_of(home):
         return False
     path, root = (posixpath.normpath(locations.locate(uri)[1]) for uri in (location, home))
@@ -275,7 +273,7 @@ _BLOCK_BYTES: Final = 8 << 20
 def copy_file(source: LoadableFile, uri: str, format_: FileFormat) -> None:
     """Copy a file, unless it has changed, to a new path; create its directory."""
     fs, target = locations.open_location(uri)
-    if not traits_of(fs).renames:
+    if not locations.traits_of(fs).renames:
         # A staged file cannot be read here, so check a local copy before the upload.
         with tempfile.TemporaryDirectory(prefix="hiveacid_load_") as folder:
             copy = replace(source, uri=f"file:{folder}/copy")

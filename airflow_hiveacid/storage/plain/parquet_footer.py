@@ -19,12 +19,12 @@ import pyarrow.parquet as pq
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import open_parquet
 from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_DAY
+from airflow_hiveacid.storage.values.timestamps import SWITCHOVER_DAY
 
 WRITER_ZONE: Final = "writer.time.zone"
 """Hive's metadata key for the time zone in which Hive converted wall-clock times to instants."""

@@ -1,4 +1,4 @@
-"""Read the rows of one Parquet file in the types of a Hive table.
+"""Read the rows of one Parquet file in the types of a Hive table, if its types fit.
 
 Columns and fields are found by name, and case is ignored. As in Hive, a missing column or field is
 NULL. A numeric type may be wider in the table than in the file. A file is refused if the meaning of
@@ -8,7 +8,7 @@ a value is ambiguous.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,9 +23,8 @@ from airflow_hiveacid.storage.plain import parquet_footer as footer
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.parquet_batches import batches_of, open_parquet
 from airflow_hiveacid.storage.plain.parquet_chunks import require_readable_chunks
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, why_not
-from airflow_hiveacid.storage.values import calendars
-from airflow_hiveacid.storage.values.column_types import arrow_type, holds
+from airflow_hiveacid.storage.values import timestamps
+from airflow_hiveacid.storage.values.column_types import arrow_type, hive_name, holds, types_in
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.limits import Longs
 from airflow_hiveacid.storage.values.nested import batch_of, parts_of, unsliced, with_parts
@@ -38,6 +37,121 @@ from airflow_hiveacid.storage.values.timestamps import (
     in_form,
     seconds_and_nanos,
 )
+
+_WIDER: Final = {
+    "smallint": (pa.int8(),),
+    "int": (pa.int8(), pa.int16()),
+    "bigint": (pa.int8(), pa.int16(), pa.int32()),
+    "double": (pa.float32(),),
+}
+"""Other stored types whose values can be read unchanged, by Hive type."""
+
+# Impala and old versions of Spark mark no texts as UTF8; Hive reads bytes (ESTRING_CONVERTER).
+_TEXTS: Final = (pa.string(), pa.binary())
+
+
+class FieldPositions:
+    """The positions of many columns or fields by name, in any case."""
+
+    def __init__(self, fields: Iterable[pa.Field], path: str) -> None:
+        self._path = path
+        self._positions: dict[str, list[int]] = {}
+        for position, field in enumerate(fields):
+            self._positions.setdefault(field.name.lower(), []).append(position)
+
+    def of(self, name: str) -> int | None:
+        """Return the position of a name, or None if the name is missing."""
+        positions = self._positions.get(name.lower(), [])
+        if len(positions) > 1:
+            raise UnsupportedFileError(path=self._path, reason=f"it has several columns {name!r}")
+        return positions[0] if positions else None
+
+
+def why_not(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> str | None:
+    """Return why a stored type cannot be read as a Hive type, as a phrase; None if it can."""
+    if _fits(facts, found, wanted):
+        if (
+            not holds(wanted, _TIMESTAMP)
+            or facts.clock is not footer.TimestampStorage.INSTANT
+            or facts.knows_zone
+        ):
+            return None
+        return (
+            "has timestamps that Hive's versions show as different times, because the file does"
+            f" not state the writer's time zone, or states {footer.OLD_RULES}=true"
+        )
+    return f"is stored as {hive_name(found)}, which cannot be read as {wanted}"
+
+
+def is_exactly(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
+    """Return whether a column is stored exactly as its Hive type, but for texts' lengths."""
+    is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
+    if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):
+        return False
+    match wanted:
+        case hive.StructType(fields=fields):
+            return (
+                pa.types.is_struct(found)
+                and [f.name for f in found] == [name for name, _ in fields]
+                and all(
+                    is_exactly(facts, found.field(i).type, t) for i, (_, t) in enumerate(fields)
+                )
+            )
+        case hive.ArrayType(element=element):
+            return pa.types.is_list(found) and is_exactly(facts, found.value_type, element)
+        case hive.MapType(key=key, value=value):
+            return (
+                pa.types.is_map(found)
+                and is_exactly(facts, found.key_type, key)
+                and is_exactly(facts, found.item_type, value)
+            )
+        case hive.PrimitiveType(name="timestamp"):
+            # Spark cannot read timestamps that are stored as nanoseconds in 64 bits.
+            is_too_fine = facts.clock is footer.TimestampStorage.WALL and found == pa.timestamp(
+                "ns"
+            )
+            # Spark would show instants of 64 bits in the session's time zone.
+            is_moved = facts.clock is footer.TimestampStorage.UTC
+            return _fits(facts, found, wanted) and not is_too_fine and not is_moved
+        case _:
+            return bool(found == arrow_type(wanted))
+
+
+def _fits(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:  # noqa: PLR0911
+    match wanted:
+        case hive.StructType(fields=fields):
+            return pa.types.is_struct(found) and _fit_all(facts, found, fields)
+        case hive.ArrayType(element=element):
+            return pa.types.is_list(found) and _fits(facts, found.value_type, element)
+        case hive.MapType(key=key, value=value):
+            return (
+                pa.types.is_map(found)
+                and _fits(facts, found.key_type, key)
+                and _fits(facts, found.item_type, value)
+            )
+        case hive.DecimalType(precision=precision, scale=scale):
+            is_decimal = pa.types.is_decimal(found)
+            return bool(is_decimal and found.scale == scale and found.precision <= precision)
+        case hive.CharType() | hive.VarcharType() | hive.PrimitiveType(name="string"):
+            return found in _TEXTS
+        case hive.PrimitiveType(name="timestamp"):
+            return facts.clock is not footer.TimestampStorage.MIXED and pa.types.is_timestamp(found)
+        case hive.PrimitiveType(name=name) if "timestamp" not in name:
+            return found == arrow_type(wanted) or found in _WIDER.get(name, ())
+        case _:
+            return False
+
+
+def _fit_all(
+    facts: footer.ParquetFacts, found: pa.StructType, fields: Sequence[tuple[str, hive.HiveType]]
+) -> bool:
+    positions = FieldPositions(found, "a struct")
+    return all(
+        position is None or _fits(facts, found.field(position).type, type_)
+        for name, type_ in fields
+        for position in (positions.of(name),)
+    )
+
 
 _NANOS_A_MICRO: Final = 1_000
 _TIMESTAMP: Final = hive.PrimitiveType("timestamp")
@@ -194,7 +308,7 @@ def _leaf(target: _Target, values: _Values, wanted: hive.HiveType, name: str) ->
             return _timestamps(target, values, name)
         case hive.PrimitiveType(name="date"):
             proleptic = _DAYS_ARE_PROLEPTIC[target.facts.calendar]
-            return calendars.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
+            return timestamps.proleptic_dates(array, target.path, name, is_proleptic=proleptic)
         case hive.PrimitiveType(name="string"):
             return array.cast(pa.string(), safe=False)  # like Hive, accept bytes that are not UTF-8
         case _:
@@ -218,7 +332,7 @@ def _timestamps(target: _Target, values: _Values, name: str) -> pa.Array:
         rest = counts_of(values.nanos) - micros * _NANOS_A_MICRO
     seconds, part = np.divmod(micros, _MICROS_A_SECOND)
     proleptic = _INSTANTS_ARE_PROLEPTIC[target.facts.calendar]  # in UTC, as in Hive
-    seconds = calendars.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
+    seconds = timestamps.proleptic_seconds(seconds, target.path, name, is_proleptic=proleptic)
     if zone is not None and not target.facts.is_in_utc:
         seconds = _shown(target, seconds, zone)
     whole = Instants(seconds, part * _NANOS_A_MICRO + rest, valid)

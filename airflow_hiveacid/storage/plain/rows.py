@@ -8,15 +8,15 @@ from functools import partial
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind, SyntheticIdentity
+from airflow_hiveacid.storage.acid import ROW
+from airflow_hiveacid.storage.acid.read import FileKind, SyntheticIdentity
 from airflow_hiveacid.storage.acid.read.inspect import orc_rows
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
-from airflow_hiveacid.storage.acid.row_schema import ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.plain.avro_rows import avro_rows, avro_rows_in
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files

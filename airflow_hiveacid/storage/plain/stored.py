@@ -15,25 +15,23 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.storage.acid.read.acid_file import FileKind, has_acid_columns
+from airflow_hiveacid.storage.acid import ROW, ROW_COLUMN_ID
+from airflow_hiveacid.storage.acid.read import FileKind, has_acid_columns
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.row_schema import ROW, ROW_COLUMN_ID
 from airflow_hiveacid.storage.orc import footer
-from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.view import ColumnView, read_view
 from airflow_hiveacid.storage.plain.avro_rows import avro_columns
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.plain.parquet_fit import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.parquet_footer import TimestampStorage, read_facts
+from airflow_hiveacid.storage.plain.parquet_rows import FieldPositions, is_exactly
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_rows import check_lines
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.values.calendars import may_have_old_days
-from airflow_hiveacid.storage.values.char_text import longest, unpadded
 from airflow_hiveacid.storage.values.column_types import holds, types_in
 from airflow_hiveacid.storage.values.convert import Matching, plan_fields
 from airflow_hiveacid.storage.values.converters import DATED_KINDS
-from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from airflow_hiveacid.storage.values.limits import longest, unpadded
+from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_have_old_days
 
 _BEGINNINGS: Final = {
     b"ORC": FileFormat.ORC,
@@ -57,12 +55,12 @@ def format_by_content(fs: pafs.FileSystem, path: str) -> FileFormat | None:
     return next((f for start, f in _BEGINNINGS.items() if beginning.startswith(start)), None)
 
 
-def row_path(tail: OrcTail) -> tuple[str, ...]:
+def row_path(tail: footer.OrcTail) -> tuple[str, ...]:
     """Return the path of the struct that holds the table's columns; empty for the root."""
     return (ROW,) if has_acid_columns(tail) else ()
 
 
-def columns_in(file: PlainFile, tail: OrcTail | None) -> tuple[str, ...] | None:
+def columns_in(file: PlainFile, tail: footer.OrcTail | None) -> tuple[str, ...] | None:
     """Return the columns of a file, by `tail` for ORC; None if a text file has no names."""
     if tail is not None:
         return tail.types[tail.column_id(*row_path(tail)) or 0].field_names
@@ -120,7 +118,7 @@ def stored_rows(
 
 def why_not_as_defined(
     file: PlainFile,
-    tail: OrcTail | None,
+    tail: footer.OrcTail | None,
     columns: Sequence[Column],
     used: Sequence[Column],
     *,
@@ -178,21 +176,21 @@ def _first_other(names: Iterable[str]) -> str | None:
     return name and f"column {name} is not stored with the type that it has in the table"
 
 
-def _is_kept(types: Sequence[OrcType], column_id: int, wanted: hive.HiveType) -> bool:
+def _is_kept(types: Sequence[footer.OrcType], column_id: int, wanted: hive.HiveType) -> bool:
     orc_type = types[column_id]
     match wanted:
         case hive.PrimitiveType(name=name) if name in _INTEGERS:
             return orc_type.kind in [
-                PRIMITIVE_KINDS[n] for n in _INTEGERS[: _INTEGERS.index(name) + 1]
+                footer.PRIMITIVE_KINDS[n] for n in _INTEGERS[: _INTEGERS.index(name) + 1]
             ]
         case hive.PrimitiveType(name="string"):
-            return orc_type.kind in (TypeKind.STRING, TypeKind.VARCHAR)
+            return orc_type.kind in (footer.TypeKind.STRING, footer.TypeKind.VARCHAR)
         case hive.VarcharType(length=length):
-            return orc_type.kind == TypeKind.VARCHAR and orc_type.maximum_length <= length
+            return orc_type.kind == footer.TypeKind.VARCHAR and orc_type.maximum_length <= length
         case hive.DecimalType(precision=precision, scale=scale):
             whole = orc_type.precision - orc_type.scale
             return (
-                orc_type.kind == TypeKind.DECIMAL
+                orc_type.kind == footer.TypeKind.DECIMAL
                 and not orc_type.lacks_precision
                 and orc_type.scale <= scale
                 and whole <= precision - scale
@@ -219,7 +217,7 @@ def _uncut(
     return batch
 
 
-def _has_rows(fs: pafs.FileSystem, tail: OrcTail) -> bool:
+def _has_rows(fs: pafs.FileSystem, tail: footer.OrcTail) -> bool:
     view = ColumnView(columns=(ROW_COLUMN_ID,), flatten=ROW_COLUMN_ID)
     batches = read_view(fs, tail, view)
     return any(batch.column(0).null_count < batch.num_rows for batch in batches)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import AbortsUnlessClosed
 from airflow_hiveacid.storage.stores.filesystem import make_directory, storage_errors
 from airflow_hiveacid.storage.values.column_types import types_from

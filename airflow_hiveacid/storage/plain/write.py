@@ -30,23 +30,27 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import TIMESTAMP_LOCAL, PrimitiveType, parse_type
-from airflow_hiveacid.storage.acid.row_schema import check_row_type
+from airflow_hiveacid.storage.acid import check_row_type
 from airflow_hiveacid.storage.acid.write.orc_file import OrcFile, stripe_row_limit
 from airflow_hiveacid.storage.acid.write.row_encoder import undecodable
 from airflow_hiveacid.storage.acid.write.tail import plain_types, whole_tail
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
-from airflow_hiveacid.storage.plain.avro_write import AvroWriter
+from airflow_hiveacid.storage.plain.avro_rows import AvroWriter
 from airflow_hiveacid.storage.plain.parquet_footer import PROLEPTIC_DAYS, WRITER_ZONE
 from airflow_hiveacid.storage.plain.stream_writer import RowsWriter, StreamWriter, WrittenRows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
-from airflow_hiveacid.storage.plain.text_write import TextWriter
+from airflow_hiveacid.storage.plain.text_rows import TextWriter
 from airflow_hiveacid.storage.stores.filesystem import storage_errors
-from airflow_hiveacid.storage.values.calendars import SWITCHOVER_SECOND
 from airflow_hiveacid.storage.values.column_types import TypeNode, holds, row_type, types_from
 from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_time_unit
-from airflow_hiveacid.storage.values.timestamps import TimestampForm, seconds_and_nanos
+from airflow_hiveacid.storage.values.timestamps import (
+    OLD_TIMES_REMEDY,
+    SWITCHOVER_SECOND,
+    TimestampForm,
+    seconds_and_nanos,
+)
 
 # One row group is held in memory. While the row group is written, a second copy exists.
 _ROW_GROUP_BYTES: Final = 64 << 20
@@ -246,6 +250,7 @@ def _fit_parquet(rows: pa.StructArray, nodes: Sequence[TypeNode], table: object)
                     column_type=str(node.type),
                     value_type="a timestamp before 1582-10-15, which Hive 3.1 and Hive 4 read"
                     " differently in Parquet",
+                    remedy=OLD_TIMES_REMEDY,
                 )
     return fitted
 

@@ -46,11 +46,10 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_new,
 )
+from airflow_hiveacid.storage.stores.json_files import NOTES, read_note
 from airflow_hiveacid.storage.stores.listing import children, give_up_all
-from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.json_files import NOTES, read_note
+from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
 
 FEED_NOTE: Final = "_changes.json"
 """The name of the note of a range, in the directory of the range."""
@@ -74,7 +73,7 @@ class FeedNote:
     type of change. `directory` is the subdirectory with the files; blank means the range's
     directory itself. `where` is the condition that selected the rows; blank means no condition.
     `asked` has digests of the arguments that determine which changes are written, and in what form.
-    `held` has the newest write of each partition at `until` (`format.state.versions.newest_of`).
+    `held` has the newest write of each partition at `until` (`format.versions.newest_of`).
     `keys` are the columns that identified updates.
     """
 

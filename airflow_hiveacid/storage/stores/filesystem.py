@@ -17,9 +17,8 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import staging_directory
-from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY
-from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.traits import traits_of
+from airflow_hiveacid.storage.stores.hdfs import NO_KEY
+from airflow_hiveacid.storage.stores.locations import open_location, traits_of
 
 ASIDE_PREFIX: Final = "_tmp_"
 """The name prefix of temporary files that `write_new` creates; a killed writer leaves its file

@@ -1,4 +1,4 @@
-"""List locations and directories in the form that `format.state.acid_state` takes.
+"""List locations and directories in the form that `format.acid_state` takes.
 
 The module also lists and aborts incomplete uploads, which no file listing shows.
 
@@ -16,15 +16,19 @@ from typing import Final
 
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError
 from airflow_hiveacid.format.names import METADATA_FILE, is_below_hidden, is_hidden
-from airflow_hiveacid.format.records.maintenance import LeftUpload
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
+from airflow_hiveacid.format.records import LeftUpload
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.filesystem import read_bytes, require_directory, storage_errors
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    open_location,
+    publishes_files,
+    scheme_of,
+    traits_of,
+)
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import publishes_files, traits_of
 
 _LISTING_ATTEMPTS: Final = 5
 # Up to this many directories are listed without threads: partitions already are, in parallel.

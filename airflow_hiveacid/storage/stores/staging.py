@@ -33,9 +33,8 @@ from airflow_hiveacid.format.names import (
     staging_directory,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.storage.stores import filesystem, hadoop_settings, traits
+from airflow_hiveacid.storage.stores import filesystem, hadoop_settings, locations
 from airflow_hiveacid.storage.stores.listing import metadata_text
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 log = logging.getLogger("hiveacid")
@@ -121,20 +120,20 @@ class Staging:
         On a store without renames, the file stays at its path until it is published. Raises
         DirectoryExistsError if a different attempt was accepted before.
         """
-        fs, target = open_location(f"{self.path_for(directory)}/{file_name}")
-        if not traits.traits_of(fs).renames:
+        fs, target = locations.open_location(f"{self.path_for(directory)}/{file_name}")
+        if not locations.traits_of(fs).renames:
             return self.attempt_path(directory, file_name, attempt)
         if filesystem.exists(fs, target):
             raise DirectoryExistsError(path=target)
         filesystem.move(
-            fs, open_location(self.attempt_path(directory, file_name, attempt))[1], target
+            fs, locations.open_location(self.attempt_path(directory, file_name, attempt))[1], target
         )
         return f"{self.path_for(directory)}/{file_name}"
 
     def prepare(self, directory: DirectoryText) -> str:
         """Create the staged directory with this final name; return its path."""
         path = self.path_for(directory)
-        filesystem.make_directory(*open_location(path), like=self._shared_like)
+        filesystem.make_directory(*locations.open_location(path), like=self._shared_like)
         return path
 
     def add_version_file(self, directory: DirectoryText) -> None:
@@ -146,8 +145,8 @@ class Staging:
         self._add(directory, METADATA_FILE, metadata_text(COMPACTED_FORMAT))
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
-        fs, path = open_location(f"{self.path_for(directory)}/{name}")
-        if traits.traits_of(fs).renames:
+        fs, path = locations.open_location(f"{self.path_for(directory)}/{name}")
+        if locations.traits_of(fs).renames:
             filesystem.write_bytes(fs, path, content)
 
     def publish(self, directories: Sequence[DirectoryText]) -> tuple[str, ...]:
@@ -156,8 +155,8 @@ class Staging:
         If a target exists (DirectoryExistsError), or a directory was not built, nothing is renamed.
         After a failed rename, earlier directories stay: readers ignore an aborted write ID.
         """
-        fs, root = open_location(self.root)
-        _, table = open_location(self.location)
+        fs, root = locations.open_location(self.root)
+        _, table = locations.open_location(self.location)
         for directory in directories:
             if filesystem.exists(fs, f"{table}/{directory}"):
                 raise DirectoryExistsError(path=f"{table}/{directory}")
@@ -172,12 +171,12 @@ class Staging:
 
     @property
     def _shared_like(self) -> str:
-        return open_location(self.home or self.location)[1]
+        return locations.open_location(self.home or self.location)[1]
 
     @property
     def renames(self) -> bool:
         """True if `publish` renames whole directories; False if `publish_files` must be used."""
-        return traits.traits_of(open_location(self.location)[0]).renames
+        return locations.traits_of(locations.open_location(self.location)[0]).renames
 
     def publish_files(
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
@@ -188,13 +187,13 @@ class Staging:
         Raises DirectoryExistsError if it exists, or another writer is creating it, and StorageError
         if an attempt did not write one of `files`, or publishing failed; some may be visible.
         """
-        fs, target = open_location(self.final_path(directory))
+        fs, target = locations.open_location(self.final_path(directory))
         if filesystem.exists(fs, target):
             raise DirectoryExistsError(path=target)
         store = fs.handler
 
         def publish(file: AcceptedFile) -> None:
-            path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
+            path = locations.open_location(self.attempt_path(directory, file.name, file.attempt))[1]
             with _taken(path), filesystem.file_errors("publish", path):
                 store.publish(path, file.size_bytes)
 
@@ -209,14 +208,14 @@ class Staging:
         self, directory: DirectoryText, files: Sequence[AcceptedFile], markers: Sequence[str]
     ) -> None:
         """Undo a complete or partial `publish_files`; do not touch other writers' files."""
-        fs, target = open_location(self.final_path(directory))
+        fs, target = locations.open_location(self.final_path(directory))
         store = fs.handler
         for name in reversed(markers):
             with filesystem.storage_errors("delete", target):
                 store.delete_marked(f"{target}/{name}", self.token)
 
         def take_back(file: AcceptedFile) -> None:
-            path = open_location(self.attempt_path(directory, file.name, file.attempt))[1]
+            path = locations.open_location(self.attempt_path(directory, file.name, file.attempt))[1]
             with filesystem.storage_errors("delete", path):
                 store.take_back(path)
 
@@ -224,15 +223,15 @@ class Staging:
 
     def discard(self) -> None:
         """Remove all files that this attempt has staged; a second call does nothing."""
-        filesystem.delete_directory(*open_location(self.top))
+        filesystem.delete_directory(*locations.open_location(self.top))
 
 
 def is_publishable(location: str) -> bool:
     """Return False if `check_publishable` refuses a location, so that no job has written there."""
-    scheme = scheme_of(location)
-    if traits.might_rename_directories(scheme):
+    scheme = locations.scheme_of(location)
+    if locations.might_rename_directories(scheme):
         return scheme in hadoop_settings.untested_stores(hadoop_settings.given_settings())
-    return traits.renames_directories(scheme) or traits.publishes_files(scheme)
+    return locations.renames_directories(scheme) or locations.publishes_files(scheme)
 
 
 def check_publishable(table: object, location: str) -> None:
@@ -241,12 +240,12 @@ def check_publishable(table: object, location: str) -> None:
     Raises UnsupportedTableError if the location's store is untested, and no setting allows changes
     on it.
     """
-    scheme = scheme_of(location)
-    if traits.renames_directories(scheme) or traits.publishes_files(scheme):
+    scheme = locations.scheme_of(location)
+    if locations.renames_directories(scheme) or locations.publishes_files(scheme):
         return
     untried = f"{location} is on {scheme}://, where changing a table is untested: "
     alternatives = "Tables on hdfs://, s3a:// and file:// can be changed"
-    if not traits.might_rename_directories(scheme):
+    if not locations.might_rename_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{untried}this store cannot rename directories, so readers could see half a"
@@ -267,8 +266,8 @@ def check_publishable(table: object, location: str) -> None:
 
 def check_renames(table: object, location: str, what: str) -> None:
     """Check that files can be renamed in one step, as `what` needs: the subject of the message."""
-    scheme = scheme_of(location)
-    if not traits.renames_directories(scheme):
+    scheme = locations.scheme_of(location)
+    if not locations.renames_directories(scheme):
         raise UnsupportedTableError(
             table=table,
             detail=f"{what} renames files and directories, and {scheme}:// of {location} has no"

@@ -23,9 +23,13 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, OrcType
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS
 from airflow_hiveacid.storage.values import converters
-from airflow_hiveacid.storage.values.calendars import is_hybrid, may_have_old_days
 from airflow_hiveacid.storage.values.time_zones import TimeZone
-from airflow_hiveacid.storage.values.timestamps import TimestampForm, may_overflow
+from airflow_hiveacid.storage.values.timestamps import (
+    TimestampForm,
+    is_hybrid,
+    may_have_old_days,
+    may_overflow,
+)
 
 _log: Final = logging.getLogger(__name__)
 _POSITIONAL: Final = re.compile(r"_col[0-9]+\Z")

@@ -22,9 +22,8 @@ from airflow_hiveacid.storage.orc.footer import (
     hive_text,
 )
 from airflow_hiveacid.storage.orc.view import TIMESTAMP_KINDS, shown_scale
-from airflow_hiveacid.storage.values.calendars import proleptic_dates
-from airflow_hiveacid.storage.values.char_text import unpadded
 from airflow_hiveacid.storage.values.column_types import PRIMITIVES, arrow_type
+from airflow_hiveacid.storage.values.limits import unpadded
 from airflow_hiveacid.storage.values.nested import parts_of, unsliced, with_parts
 from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
 from airflow_hiveacid.storage.values.time_zones import TimeZone
@@ -35,6 +34,7 @@ from airflow_hiveacid.storage.values.timestamps import (
     in_form,
     instants,
     of_pairs,
+    proleptic_dates,
 )
 
 DATED_KINDS: Final = frozenset({TypeKind.DATE}) | TIMESTAMP_KINDS

@@ -25,15 +25,16 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.storage.values import hive_text
-from airflow_hiveacid.storage.values.calendars import SECONDS_A_DAY, SWITCHOVER_SECOND
-from airflow_hiveacid.storage.values.char_text import cut, padded, texts
 from airflow_hiveacid.storage.values.column_types import PRIMITIVES
+from airflow_hiveacid.storage.values.limits import cut, padded, texts
 from airflow_hiveacid.storage.values.nested import null_mask
 from airflow_hiveacid.storage.values.timestamps import (
     NANOS,
     NANOS_A_SECOND,
     PAIR_TYPE,
     SECONDS,
+    SECONDS_A_DAY,
+    SWITCHOVER_SECOND,
     Instants,
     TimestampForm,
     in_form,

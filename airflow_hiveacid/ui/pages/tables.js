@@ -1,5 +1,5 @@
 // The list of all tables, with search, sorting, and a link to each table's page. The numbers come
-// from `HiveAcidCollectOperator` by way of `ui/web.py`; `operators/collecting/document.py` defines
+// from `HiveAcidCollectOperator` by way of `ui/web.py`; `operators/reporting/document.py` defines
 // their names and their limit of 64 KB.
 
 import { Compacted, Failure, Measured, Notice, PageLink, React, Remedy, State, Wait, countText, dagHref, go, h, refine, secondsOf, shareText, sizeText, spanText, stateOrder, stateText, useAnswer, useReturn } from "./parts.js";

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 from airflow_hiveacid.local.stack import metastore_on_postgres, postgres_below
 

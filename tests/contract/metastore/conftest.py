@@ -10,9 +10,9 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import Clock
+from airflow_hiveacid.metastore.transactions import Clock
 from tests.contract.bench import V3_PARAMS, V4_PARAMS, Bench
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

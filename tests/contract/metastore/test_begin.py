@@ -7,8 +7,8 @@ import pytest
 from airflow_hiveacid.format import conflicts, errors, ids, snapshot
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.local.pytest_plugin import TXN_TIMEOUT_S
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.client.catalog_calls import _WriteContext
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.port import MetastorePort, TxnType
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin

@@ -17,10 +17,9 @@ from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from airflow_hiveacid.format import errors, ids, table
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import HeaderLogin
+from airflow_hiveacid.jobs.endpoint import HeaderLogin, MetastoreEndpoint, Transport
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.client.connection import Connection, Repeat
-from airflow_hiveacid.metastore.client.metastore_client import connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksRequest, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.notifications import ttypes
 from airflow_hiveacid.metastore.gen.service import Metastore

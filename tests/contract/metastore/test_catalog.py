@@ -20,9 +20,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client import catalog_calls
+from airflow_hiveacid.metastore.client import MetastoreClient, catalog_calls
 from airflow_hiveacid.metastore.client.connection import Repeat
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.definitions.new_table import define, ensure_table
 from airflow_hiveacid.metastore.gen.tables.ttypes import AlterTableRequest, EnvironmentContext
 from airflow_hiveacid.metastore.port import MetastorePort

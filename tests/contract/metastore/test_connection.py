@@ -20,26 +20,17 @@ from airflow_hiveacid.format.conflicts import (
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import (
-    MetastoreClient,
-    connect,
-    server_states,
-)
+from airflow_hiveacid.metastore.client import MetastoreClient, connect, connection, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, TxnAbortedException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
     AddDynamicPartitions,
     LockResponse,
+    LockState as LockStates,
+    LockType as LockTypes,
     ShowLocksResponse,
     ShowLocksResponseElement,
 )
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockState as LockStates
-from airflow_hiveacid.metastore.gen.locks.ttypes import LockType as LockTypes
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    FieldSchema,
-    Partition,
-    StorageDescriptor,
-)
+from airflow_hiveacid.metastore.gen.tables.ttypes import FieldSchema, Partition, StorageDescriptor
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, in_the_way
 from tests.contract.stub_server import HangUpError, StubServer

@@ -26,8 +26,8 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.definitions import DefinitionOutcome
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.metastore.definitions.work import DefinitionOutcome
 from airflow_hiveacid.metastore.port import MetastorePort
 from tests.contract.bench import REAL_PARAMS, Bench, access, commit, month, start
 from tests.support.terms import job_terms

@@ -13,10 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_hiveacid.format import errors, ids
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, MetastoreEndpoint, Protection
 from airflow_hiveacid.metastore.auth import krb5, refusals
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

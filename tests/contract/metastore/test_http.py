@@ -17,10 +17,16 @@ from thrift.Thrift import TMessageType
 from thrift.transport.TTransport import TMemoryBuffer
 
 from airflow_hiveacid.format.errors import ConfigurationError, MetastoreUnavailableError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import BearerLogin, HeaderLogin, Login, SecretSource
+from airflow_hiveacid.jobs.endpoint import (
+    BearerLogin,
+    HeaderLogin,
+    Login,
+    MetastoreEndpoint,
+    SecretSource,
+    Transport,
+)
 from airflow_hiveacid.metastore.auth import http_calls
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from tests.contract.http_server import HttpStub

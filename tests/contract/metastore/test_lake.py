@@ -17,7 +17,7 @@ from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.bench import Bench
 from tests.support.documents import DOCS, python_blocks
@@ -74,7 +74,7 @@ def test_tables_are_read_and_changed_without_spark(bench: Bench, lake: Lake) -> 
     assert found == [{"id": id_, "price": Decimal("2.00"), "day": DAY} for id_ in (7, 8)]
     assert scan.to_arrow().num_rows == 3
     versions = orders.history().versions
-    assert [version.operation for version in versions] == ["delete", "update", "insert"]
+    assert [version.operation for version in versions] == ["delete", "merge", "insert"]
     assert orders.scan(version=versions[-1].number).to_arrow().num_rows == 3
     assert orders.clean(dry_run=True).status.value == "planned"
     orders.overwrite(rows(9, price=3))

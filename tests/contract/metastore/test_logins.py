@@ -16,10 +16,15 @@ import pytest
 
 from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import BearerLogin, KerberosLogin, SecretSource, TokenLogin
+from airflow_hiveacid.jobs.endpoint import (
+    BearerLogin,
+    KerberosLogin,
+    MetastoreEndpoint,
+    SecretSource,
+    TokenLogin,
+)
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.relay import Relay

@@ -10,7 +10,7 @@ from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.auth.address import parse_uri
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.transactions.commit import commit
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import REAL_PARAMS, Bench, access, start

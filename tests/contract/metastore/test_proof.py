@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from airflow_hiveacid.format import conflicts, ids
-from airflow_hiveacid.format.records.ledger import LedgerEntry, doubt_of
+from airflow_hiveacid.format.records import LedgerEntry, doubt_of
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction

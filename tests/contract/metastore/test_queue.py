@@ -8,8 +8,8 @@ import pytest
 
 from airflow_hiveacid.format import conflicts, errors, ids
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.metastore.client import MetastoreClient
 from airflow_hiveacid.metastore.client.connection import Repeat
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, InsertSpec, MergeSpec
+from airflow_hiveacid.jobs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, InsertSpec, MergeSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.client.connection import Connection
@@ -27,7 +27,7 @@ from tests.unit.arrow.lake import COLUMNS, INSERT_ALL, Lake, values
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.jobs.job import Job
     from airflow_hiveacid.metastore.port import MetastorePort
     from tests.contract.bench import Bench
 

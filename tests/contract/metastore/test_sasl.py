@@ -17,10 +17,16 @@ from airflow_hiveacid.format.errors import (
     MetastoreLoginError,
     MetastoreUnavailableError,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import Login, PasswordLogin, Protection, SecretSource, TokenLogin
+from airflow_hiveacid.jobs.endpoint import (
+    Login,
+    MetastoreEndpoint,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+    TokenLogin,
+)
 from airflow_hiveacid.metastore.auth import refusals
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer, ServerHalf
 from tests.contract.stub_server import StubServer

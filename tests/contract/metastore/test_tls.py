@@ -11,10 +11,15 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.format import conflicts, errors, ids
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import HeaderLogin, PasswordLogin, SecretSource
-from airflow_hiveacid.local.metastore.server import LocalMetastore
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
+from airflow_hiveacid.jobs.endpoint import (
+    HeaderLogin,
+    MetastoreEndpoint,
+    PasswordLogin,
+    SecretSource,
+    Transport,
+)
+from airflow_hiveacid.local.server import LocalMetastore
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

@@ -12,7 +12,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores import filesystem
@@ -28,7 +28,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_bytes,
     write_new,
 )
-from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     files_below,

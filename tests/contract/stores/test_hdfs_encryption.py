@@ -18,7 +18,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_bytes,
 )
 from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
-from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from tests.contract.stores.mini_hdfs import JARS, MiniHdfs, class_path
 from tests.contract.stores.mini_kms import MiniKms
 from tests.contract.stores.name_node_calls import make_zone

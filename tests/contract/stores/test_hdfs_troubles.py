@@ -22,7 +22,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     write_new,
 )
 from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
-from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES
+from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.contract.stores.conftest import Hdfs

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format import errors, names, snapshot
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, TxnId, WriteId
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import Appearance, CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.storage.acid.events import insert_events
@@ -24,8 +24,7 @@ from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
-from airflow_hiveacid.writing.publish import StagedFile, assemble
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.writing.publish import Replacement, StagedFile, assemble
 from tests.contract.stores.s3_faults import Faults
 from tests.support.s3_lab import MotoS3
 from tests.unit.storage.compacting import compacted_files

@@ -9,17 +9,16 @@ import pytest
 from botocore.exceptions import ClientError
 
 from airflow_hiveacid.format import conflicts, errors, ids
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.stores.filesystem import delete_directory, write_bytes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import give_up_all, open_uploads
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.abandoned import remove_abandoned
-from airflow_hiveacid.writing.publish import token_of
+from airflow_hiveacid.writing.publish import remove_abandoned, token_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

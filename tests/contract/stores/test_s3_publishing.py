@@ -10,8 +10,8 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors, snapshot
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import UNPARTITIONED, PartitionInfo, TableInfo, TableRef
 from airflow_hiveacid.maintenance.stored_files import stored_files
 from airflow_hiveacid.plan.cleaning import plan_uploads

@@ -15,7 +15,7 @@ from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes
 from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_files, list_table
 from airflow_hiveacid.storage.stores.locations import open_location
-from airflow_hiveacid.storage.stores.s3.errors import s3_errors
+from airflow_hiveacid.storage.stores.s3.bucket import s3_errors
 from tests.contract.stores.s3_faults import Faults
 from tests.support.s3_lab import KEYS, MotoS3
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format import bucket_codec, conflicts, errors, ids, names
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format import conflicts, errors, ids, names
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.job import OnRerun
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.plan.reruns import Run
@@ -94,7 +94,7 @@ class Job:
         fs, path = open_location(staging.attempt_path(name, names.bucket_file(bucket), "a0"))
         rows = pa.record_batch({"id": pa.array([int(write_id)])})
         with AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False) as writer:
-            writer.write(insert_events(rows, write_id, bucket_codec.encode(bucket), ids.RowId(0)))
+            writer.write(insert_events(rows, write_id, ids.encode(bucket), ids.RowId(0)))
             size = writer.close().size_bytes
         file = StagedFile(
             partition=PartitionName(),

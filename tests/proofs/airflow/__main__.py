@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from demo.errors import DemoError
 from tests.proofs.airflow import examples, jobs, watches
 from tests.proofs.airflow.rows import Row, keep

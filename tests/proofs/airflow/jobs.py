@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, RowCounts
 from airflow_hiveacid.metastore.catalog import NewTable
 from demo.airflow_api import AirflowApi, Run, Task
 from demo.processes import processes_of, tasks_of

@@ -18,7 +18,7 @@ from typing import Any, Final
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.site import LocalMetastoreConfig, PostgresDatabase
 from airflow_hiveacid.local.stack import start_on_postgres
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from demo.airflow_api import AirflowApi
 from demo.airflow_server import AirflowServer
 from demo.layout import REPOSITORY, DemoLayout

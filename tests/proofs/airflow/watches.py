@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from airflow_hiveacid.assets.uris import AssetUri
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.port import snapshot_now
 from demo.airflow_api import AirflowApi

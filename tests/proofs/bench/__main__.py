@@ -30,7 +30,7 @@ from typing import Final
 from rich.console import Console
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from tests.proofs.bench.courses import COURSES, Options
 from tests.proofs.bench.data import BATCHES, Sizes
 from tests.proofs.bench.grid import Grid, page

@@ -19,15 +19,14 @@ from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.names import is_hidden
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import (
     InsertMode,
     InsertSpec,
     MergeAction,
@@ -38,7 +37,7 @@ from airflow_hiveacid.jobs.specs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, read_snapshot
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure

@@ -14,10 +14,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
-from airflow_hiveacid.format import bucket_codec, ids, names
+from airflow_hiveacid.format import ids, names
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
@@ -40,7 +39,7 @@ def delta(write_id: int, *, is_delete: bool = False) -> names.DeltaName:
 def inserted(rows: pa.Table, write_id: int, bucket: int = 0, first: int = 0) -> pa.RecordBatch:
     """Return insert events of one write ID for rows of one bucket, with row IDs from `first`."""
     (batch,) = rows.combine_chunks().to_batches()
-    prop = bucket_codec.encode(ids.BucketId(bucket), _STATEMENT)
+    prop = ids.encode(ids.BucketId(bucket), _STATEMENT)
     return insert_events(batch, ids.WriteId(write_id), prop, ids.RowId(first))
 
 

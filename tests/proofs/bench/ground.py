@@ -9,8 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from tests.proofs.bench import acid, contender, records
 from tests.proofs.bench.lab import Lab

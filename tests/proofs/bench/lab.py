@@ -21,7 +21,7 @@ from typing import Final, Self, TypeVar
 from pyspark.sql import SparkSession
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import Database, LocalMetastoreConfig
 from airflow_hiveacid.local.stack import metastore_on_postgres
 from airflow_hiveacid.spark.engine.session import AT_START, open_session

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame, functions as F
 
 from tests.proofs.bench.sales import COLUMNS, CUSTOMERS
 

@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.local.errors import DownloadError, MissingProgramError
-from airflow_hiveacid.local.process import tail
+from airflow_hiveacid.local.process import DownloadError, MissingProgramError, tail
 from airflow_hiveacid.local.releases import DEPENDENCY_PLUGIN
 from tests.proofs.bench import acid, contender, data, records
 from tests.proofs.bench.lab import Lab

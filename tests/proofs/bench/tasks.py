@@ -31,10 +31,10 @@ from rich.table import Table
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[3]
 _RECORDS: Final = _REPOSITORY / "build" / "bench-tasks.json"

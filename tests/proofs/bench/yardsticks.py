@@ -12,12 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.types import TimestampNTZType
 
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, DAY
 from tests.proofs.bench.sales import KEY, OPERATION
 

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from airflow_hiveacid.local.releases import RELEASES
 from tests.proofs.campaign.ground import unmount_leftovers
 from tests.proofs.campaign.part import Outcome, run_part

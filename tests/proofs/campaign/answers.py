@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, RebalanceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactSpec, RebalanceSpec
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.work import Task
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.spark.engine.session import open_session
 from airflow_hiveacid.spark.maintenance.prove_erasure import prove_erasure
 from airflow_hiveacid.spark.runtime import JobFunction, run_spec

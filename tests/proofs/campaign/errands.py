@@ -16,14 +16,12 @@ from random import Random
 from typing import Final
 
 from airflow_hiveacid.format.ids import AttemptId
+from airflow_hiveacid.jobs import maintenance
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec, JobStatus
+from airflow_hiveacid.local.process import LocalServerError
 from airflow_hiveacid.storage.stores.listing import list_directories, open_uploads
-from airflow_hiveacid.storage.stores.locations import open_location, scheme_of
-from airflow_hiveacid.storage.stores.traits import publishes_files
+from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
 from tests.proofs.campaign.plans import Action, Plan, Table, draw
 from tests.proofs.campaign.polls import Row
 from tests.proofs.campaign.process import CampaignProcess

@@ -22,9 +22,9 @@ from unittest.mock import patch
 
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.local import errors, postgres, site, stack
-from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A, SPARK_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local import postgres, process, site, stack
+from airflow_hiveacid.local.distribution import METASTORE_S3A, SPARK_S3A
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.mini_hdfs import MiniHdfs
@@ -76,7 +76,7 @@ class Ground:
     def uri(self) -> str:
         """The metastore's address, which does not change."""
         if self._metastore is None:
-            raise errors.LocalServerError("the metastore was never started")
+            raise process.LocalServerError("the metastore was never started")
         return self._metastore.uri
 
     def place_of(self, database: str) -> str:
@@ -187,7 +187,7 @@ class Ground:
                     self._postgres.start()
                 if self._metastore is not None:
                     self._metastore.start()
-            except errors.LocalServerError:
+            except process.LocalServerError:
                 # A killed database's children keep its memory for a moment.
                 if attempt == _MOST_STARTS:
                     raise

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.port import MetastorePort
 from tests.judges.bare import BareReader
 from tests.proofs.campaign.plans import Table

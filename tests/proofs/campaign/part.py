@@ -18,7 +18,7 @@ from airflow_hiveacid.format.errors import MetastoreError
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions

@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final, assert_never
 
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,

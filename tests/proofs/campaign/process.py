@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.local.process import Command, spawn
 
 _PROC: Final = Path("/proc")

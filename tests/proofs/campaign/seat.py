@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.process import CampaignProcess
 from tests.proofs.campaign.record import Record

@@ -9,13 +9,8 @@ from random import Random
 from typing import Final, Protocol
 
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from tests.proofs.campaign.oracle import Commit
 from tests.proofs.campaign.plans import PARTITIONS, Action, Plan, Table, draw
 from tests.proofs.campaign.record import Record

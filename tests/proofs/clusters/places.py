@@ -19,10 +19,10 @@ from unittest.mock import patch
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.contract.stores.mini_hdfs import MiniHdfs
 from tests.proofs.clusters.cells import Cell, Place, Trial, tried

@@ -17,11 +17,11 @@ from pyspark.sql import SparkSession
 
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.local.metastore.s3a import METASTORE_S3A
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.local.distribution import METASTORE_S3A
+from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from tests.contract.stores.s3_fronts import notes_what_is_replaced
 from tests.judges.bare import BareReader

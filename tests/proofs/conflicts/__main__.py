@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from airflow_hiveacid.format.policies import ConflictPolicy
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from tests.proofs.conflicts import report
 from tests.proofs.conflicts.cells import Cell, Order, Seen, expected, is_right, meet
 from tests.proofs.conflicts.report import VERSIONS, every_cell

@@ -15,21 +15,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import LockState, MetastoreGeneration
-from airflow_hiveacid.format.errors import CompactionNotDoneError, HiveAcidError, WriteConflictError
-from airflow_hiveacid.format.policies import (
+from airflow_hiveacid.format.conflicts import (
     ConflictOutcome,
     ConflictPolicy,
+    LockState,
     Meeting,
+    MetastoreGeneration,
     WriteKind,
     outcome,
 )
+from airflow_hiveacid.format.errors import CompactionNotDoneError, HiveAcidError, WriteConflictError
 from airflow_hiveacid.format.rivals import foreign_write_of
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.specs.statements import InsertMode, InsertSpec, SourceSpec, UpdateSpec
+from airflow_hiveacid.jobs.job import Job, JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.metastore.transactions.fencing import job_digest
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.policies import (
+from airflow_hiveacid.format.conflicts import (
     ConflictOutcome,
     ConflictPolicy,
     Meeting,
+    MetastoreGeneration,
     WriteKind,
     outcome,
 )

@@ -27,7 +27,7 @@ from subprocess import CalledProcessError
 from typing import Any, Final
 
 from airflow_hiveacid.format.errors import HiveAcidError
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from tests.proofs.bench.lab import FOLDER, REPOSITORY, Setting, Strength, laboratory
 from tests.proofs.bench.recorder import Recorder, WrongRowsError
 from tests.proofs.bench.records import OURS, Record, merged, read_records, write_records

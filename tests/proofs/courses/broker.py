@@ -11,10 +11,11 @@ import uuid
 from typing import Final
 
 from airflow_hiveacid.java_program import find_java
-from airflow_hiveacid.local.errors import LocalServerError, MissingProgramError
-from airflow_hiveacid.local.metastore.distribution import cache_dir, fetch_class_path
+from airflow_hiveacid.local.distribution import cache_dir, fetch_class_path
 from airflow_hiveacid.local.process import (
     Command,
+    LocalServerError,
+    MissingProgramError,
     RecordedServer,
     ServerConfig,
     free_port,

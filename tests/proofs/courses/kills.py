@@ -25,12 +25,12 @@ import pyarrow.parquet as pq
 
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, TransactionSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.lake.connection import connect
 from airflow_hiveacid.local.process import tail
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.metastore.client import connect as client_of
 from tests.proofs.bench import acid
 from tests.proofs.bench.lab import REPOSITORY, session
 from tests.proofs.bench.recorder import Recorder, WrongRowsError

@@ -27,10 +27,9 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, StreamSpec
+from airflow_hiveacid.jobs.job import JobSpec, JobStatus, StreamSpec
 from airflow_hiveacid.lake.connection import Lake, connect
-from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.metastore.client import connect as client_of
 from tests.proofs.campaign.process import Box
 from tests.proofs.courses.latency import look_at
 

@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.lake.connection import connect
 from airflow_hiveacid.local.process import ServerConfig, tail
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.client.metastore_client import connect as client_of
+from airflow_hiveacid.metastore.client import connect as client_of
 from tests.proofs.bench.lab import FOLDER, REPOSITORY
 from tests.proofs.bench.meter import cpu_seconds
 from tests.proofs.bench.recorder import WrongRowsError
@@ -32,14 +32,7 @@ from tests.proofs.bench.systems import jars_below
 from tests.proofs.campaign.process import CampaignProcess
 from tests.proofs.courses.broker import KafkaBroker
 from tests.proofs.courses.latency import Latencies, Unit, latencies, look_at
-from tests.proofs.courses.stream_parts import (
-    COLUMNS,
-    TEXT,
-    TOPIC,
-    Plan,
-    unit_file,
-    unit_lines,
-)
+from tests.proofs.courses.stream_parts import COLUMNS, TEXT, TOPIC, Plan, unit_file, unit_lines
 from tests.proofs.programs import Say, metastore, working_folder
 
 ENGINES: Final = ("python", "spark")

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import dataset
 
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
     ProveErasureSpec,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     MergeAction,
     MergeClause,
     MergeSpec,

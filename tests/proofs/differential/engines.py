@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DataType
 
 from airflow_hiveacid.format.errors import HiveAcidError, SqlTextError
-from airflow_hiveacid.jobs.specs.statements import InsertSpec
+from airflow_hiveacid.jobs.statements import InsertSpec
 from airflow_hiveacid.plan.statements.dml import tables_of
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.spark.reading.source import load_source

@@ -293,10 +293,23 @@ def _is_last_digit(one: Value, other: Value) -> bool:
     return abs(one - other) * 10**30 < max(abs(one), abs(other))
 
 
+@entry("common-type-of-decimals")
+def _common_type(seen: Seen) -> bool:
+    types = {kind for kind in seen.kinds if kind.startswith("decimal(")}
+    if seen.name in {"IN", "NOT IN"}:
+        first, *others = [*seen.values()] or [None]
+        return len(types) > 1 and any(_is_rounded(first, other) for other in others)
+    has_common = len(types) > 1 and seen.name not in _ARITHMETIC
+    is_other = seen.our_kind != seen.their_kind
+    return has_common and is_other and _is_rounded(seen.ours, seen.theirs)
+
+
 @entry("average-of-a-wide-decimal")
 def _average(seen: Seen) -> bool:
     found = re.match(r"decimal\((\d+)", seen.our_kind)
-    return seen.name.startswith("avg") and found is not None and int(found[1]) >= _WIDE
+    is_wide = found is not None and int(found[1]) >= _WIDE
+    is_of_rounded = "round(" in seen.text and _is_rounded(seen.ours, seen.theirs)
+    return seen.name.startswith("avg") and (is_wide or is_of_rounded)
 
 
 _WIDE: Final = 34  # an average has four digits more than its argument
@@ -358,6 +371,8 @@ def _nan_functions(seen: Seen) -> bool:
         return (
             isinstance(seen.ours, int) and isinstance(seen.theirs, int) and seen.ours < seen.theirs
         )
+    if re.match(r"corr\(.*\ba(cos|sin)\(", seen.text):
+        return _is_nan(seen.theirs)  # our acos and asin of NaN are NULL, and left out
     if seen.name in {"acos", "asin"}:
         return is_shown
     return is_hidden or (seen.name in _OF_NAN and (_has_nan(seen) or endless))
@@ -388,7 +403,7 @@ def _scales(seen: Seen) -> bool:
 @entry("hive-calculated-decimals")
 def _calculated_decimals(seen: Seen) -> bool:
     is_zero = seen.theirs == 0 and seen.ours != 0
-    return seen.name in {"+", "-"} and _all_kinds(seen, "decimal") and is_zero
+    return seen.name in {"+", "-", "pmod"} and _all_kinds(seen, "decimal") and is_zero
 
 
 @entry("range-over-a-decimal")
@@ -481,9 +496,11 @@ def _long_constants(seen: Seen) -> bool:
     of_rows = any(len(argument) > 1 for argument in seen.arguments)  # of a group or window
     is_cast = re.match(r"\w+\((DISTINCT )?cast\(.* AS double\)", seen.text) is not None
     is_null = seen.name == "<=>" and seen.theirs is True and None in seen.values()
-    return has_long and (seen.theirs in (None, 0) or is_null or (of_rows and is_cast))
+    is_none = seen.theirs in (None, 0) or (seen.name == "printf" and seen.theirs == _NULL_AS_NUMBER)
+    return has_long and (is_none or is_null or (of_rows and is_cast))
 
 
+_NULL_AS_NUMBER: Final = "nu"  # what '%.2f' makes of NULL
 _MADE_OF_CONSTANTS: Final = frozenset({"map", "array", "struct", "named_struct"})
 
 
@@ -552,6 +569,7 @@ MARKS: Final = {
     "hive-distinct-of-a-grouped-column": statements.DISTINCT_IN_TOTALS,
     "hive-fixed-grouped-column": statements.FIXED_IN_TOTALS,
     "hive-not-null-safe": statements.NOT_NULL_SAFE,
+    "common-type-of-decimals": statements.IN_OF_DECIMALS,
     "hive-char-of-an-outer-view": statements.CHAR_OF_OUTER,
 }
 

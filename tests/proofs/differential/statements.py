@@ -17,6 +17,8 @@ COLUMNS: Final = {
     "k": "int",
     "b": "bigint",
     "de": "decimal(10,2)",
+    "wn": "decimal(38,0)",
+    "wf": "decimal(20,15)",
     "s": "string",
     "c": "char(4)",
     "dt": "date",
@@ -25,10 +27,13 @@ COLUMNS: Final = {
 PARTITION: Final = {"p": "string"}
 TABLES: Final = ("t", "u")
 COUNT: Final = 12
+_WIDE: Final = {"wn": "wf", "wf": "wn"}  # their common type would need more than 38 digits
 _VALUES: Final[dict[str, tuple[str, ...]]] = {
     "k": ("1", "2", "2", "3", "NULL", "-1", "0", "7"),
     "b": ("10", "9007199254740993", "NULL", "-5", "0", "3"),
     "de": ("1.50", "0", "-0.05", "NULL", "123.45", "2.00", "99999999.99"),
+    "wn": ("1", "0", "-1", "NULL", "12345678901234567890"),
+    "wf": ("1.1", "1", "0", "-1.000000000000001", "NULL"),
     "s": ("'a'", "'b'", "''", "NULL", "'a '", "'abc'", "'12'", "'A'"),
     "c": ("'a'", "'b'", "''", "NULL", "'abcd'", "'12'"),
     "dt": ("'2020-01-31'", "'2020-02-29'", "NULL", "'1969-12-31'", "'2021-06-15'"),
@@ -42,6 +47,7 @@ TOTALS: Final = "totals"
 DISTINCT_IN_TOTALS: Final = "DISTINCT of a grouped column in totals"
 FIXED_IN_TOTALS: Final = "a grouped column in totals that WHERE fixes"
 NOT_NULL_SAFE: Final = "NOT of a comparison by <=>"
+IN_OF_DECIMALS: Final = "IN of decimals whose common type rounds"
 CHAR_OF_OUTER: Final = "BETWEEN of a char below LATERAL VIEW OUTER"
 
 
@@ -110,8 +116,9 @@ class Writer:
 
     # Pieces of conditions and values.
 
-    def _column(self, kinds: str = "kbdsct") -> str:
+    def _column(self, kinds: str = "kbdsctnf") -> str:
         names = {"k": "k", "b": "b", "d": "de", "s": "s", "c": "c", "t": "dt", "x": "x", "p": "p"}
+        names |= {"n": "wn", "f": "wf"}
         if self._rolls(0.03):
             kinds = "xp"
         name = names[self._dice.choice(kinds)]
@@ -135,7 +142,10 @@ class Writer:
             return f"NOT ({self._condition(of, depth - 1)})"
         column = self._column()
         name, one, two = f"{of}.{column}", self._literal(column), self._literal(column)
-        return self._dice.choice(
+        if column in _WIDE:
+            other = _WIDE[column]
+            one, two = self._literal(other), f"{of}.{other}"
+        text = self._dice.choice(
             (
                 *(f"{name} = {one}", f"{name} <> {one}", f"{name} > {one}", f"{name} <= {one}"),
                 *(f"{name} IS NULL", f"{name} IS NOT NULL", f"{name} IN ({one}, {two})"),
@@ -145,6 +155,8 @@ class Writer:
                 f"CASE WHEN {name} = {one} THEN true ELSE {of}.id > 6 END",
             )
         )
+        self._marks |= {IN_OF_DECIMALS} if column in _WIDE and " IN (" in text else set()
+        return text
 
     def _value(self, column: str, of: str) -> str:
         name = f"{of}.{column}"
@@ -153,6 +165,8 @@ class Writer:
             "k": (f"{name} + 1", f"{of}.id * 2", f"{name} % 3"),
             "b": (f"{name} - 1", f"cast({of}.k AS bigint)"),
             "de": (f"{name} + 1", f"cast({of}.id AS decimal(10,2)) / 4", f"-{name}"),
+            "wn": (f"-{name}",),
+            "wf": (f"{name} / 2",),
             "s": (f"concat({name}, '!')", f"upper({name})", f"cast({of}.k AS string)"),
             "c": (f"lower({name})", "'zz  '"),
             "dt": (f"date_add({name}, 3)", f"last_day({name})"),
@@ -172,24 +186,26 @@ class Writer:
 
     def _join(self) -> str:
         how = self._dice.choice(("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN"))
-        key = self._column("kkbdsct")
+        key = self._column("kkbdsctnf")
+        other = _WIDE.get(key, key)
         also = f" AND {self._condition('y', 0)}" if self._rolls(0.3) else ""
-        on = "" if how == "CROSS JOIN" else f" ON x.{key} = y.{key}{also}"
+        on = "" if how == "CROSS JOIN" else f" ON x.{key} = y.{other}{also}"
         if how == "LEFT JOIN" and self._rolls(0.3):
             return f"SELECT {self._listed(['x.id', 'x.s'])} FROM t x LEFT SEMI JOIN u y{on}"
         listed = self._listed(["x.id", "y.id", f"x.{key}", "y.s", "y.de"])
         return f"SELECT {listed} FROM t x {how} u y{on}{self._where('x')}"
 
     def _subquery(self) -> str:
-        key = self._column("kbsdc")
-        inner = f"SELECT y.{key} FROM u y WHERE {self._condition('y')}"
+        key = self._column("kbsdcnf")
+        other = _WIDE.get(key, key)
+        inner = f"SELECT y.{other} FROM u y WHERE {self._condition('y')}"
         condition = self._dice.choice(
             (
                 f"x.{key} IN ({inner})",
                 f"x.{key} NOT IN ({inner})",
-                f"x.{key} NOT IN ({inner} AND y.{key} IS NOT NULL)",
-                f"EXISTS (SELECT 1 FROM u y WHERE y.{key} = x.{key} AND {self._condition('y', 0)})",
-                f"NOT EXISTS (SELECT 1 FROM u y WHERE y.{key} = x.{key})",
+                f"x.{key} NOT IN ({inner} AND y.{other} IS NOT NULL)",
+                f"EXISTS ({inner} AND y.{other} = x.{key})",
+                f"NOT EXISTS (SELECT 1 FROM u y WHERE y.{other} = x.{key})",
                 "x.b > (SELECT min(y.b) FROM u y)",
                 "x.id = (SELECT count(*) FROM u y WHERE y.k = 2)",
             )
@@ -285,7 +301,9 @@ class Writer:
         return f"{of}.id + {self._added}"
 
     def _set(self, of: str) -> str:
-        names = self._dice.sample(["k", "b", "de", "s", "c", "dt"], self._dice.randint(1, 3))
+        names = self._dice.sample(
+            ["k", "b", "de", "wn", "wf", "s", "c", "dt"], self._dice.randint(1, 3)
+        )
         return ", ".join(f"{name} = {self._value(name, of)}" for name in names)
 
     def _update(self) -> str:
@@ -301,8 +319,8 @@ class Writer:
 
     def _merge(self) -> str:
         keys = (
-            "SELECT y.k AS k, max(y.id) AS id, max(y.b) AS b, max(y.de) AS de, max(y.s) AS s,"
-            " max(y.c) AS c, max(y.dt) AS dt FROM u y GROUP BY y.k"
+            "SELECT y.k AS k, max(y.id) AS id, max(y.b) AS b, max(y.de) AS de, max(y.wn) AS wn,"
+            " max(y.wf) AS wf, max(y.s) AS s, max(y.c) AS c, max(y.dt) AS dt FROM u y GROUP BY y.k"
         )
         source, key = self._dice.choice((("u", "id"), (f"({keys})", "k")))
         clauses = []
@@ -318,7 +336,7 @@ class Writer:
             clauses.append(f"WHEN MATCHED{condition} THEN {done}")
         if not matched or self._rolls(0.6):
             condition = "" if self._rolls(0.5) else f" AND {self._condition('s', 0)}"
-            values = f"{self._new_id('s')}, s.k, s.b, s.de, s.s, s.c, s.dt, 1.5D, 'm'"
+            values = f"{self._new_id('s')}, s.k, s.b, s.de, s.wn, s.wf, s.s, s.c, s.dt, 1.5D, 'm'"
             clauses.append(f"WHEN NOT MATCHED{condition} THEN INSERT VALUES ({values})")
         return f"MERGE INTO t USING {source} s ON t.{key} = s.{key} {' '.join(clauses)}"
 

@@ -10,6 +10,7 @@ values, decimals of 38 digits and days before 1582, also in columns that no cond
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,8 +18,8 @@ from typing import Any, Final
 
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job, JobSpec
+from airflow_hiveacid.jobs.statements import (
     InsertSpec,
     MergeAction,
     MergeClause,
@@ -26,15 +27,15 @@ from airflow_hiveacid.jobs.specs.statements import (
     MergeWhen,
     SourceSpec,
 )
-from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.writing.job import WritingJob
 from tests.judges.line_process import JudgeError
 from tests.proofs.differential.cases import Outcome
 from tests.proofs.differential.engines import Engines
-from tests.proofs.differential.statements import Written
+from tests.proofs.differential.statements import NULL_PARTITION, Written
 from tests.proofs.differential.twins import Done, difference
 
 COLUMNS: Final = {
@@ -44,6 +45,7 @@ COLUMNS: Final = {
     "s": "string",
     "d": "decimal(8,2)",
     "w": "decimal(38,10)",
+    "n": "decimal(38,0)",
     "f": "boolean",
     "dt": "date",
     "x": "double",
@@ -51,7 +53,7 @@ COLUMNS: Final = {
     "v": "varchar(5)",
     "ts": "timestamp",
 }
-COMPARED: Final = ("a", "b", "c", "s", "d", "w", "f", "dt")
+COMPARED: Final = ("a", "b", "c", "s", "d", "w", "n", "f", "dt")
 # Values as users write them; None is NULL.
 VALUES: Final[Mapping[str, Sequence[str | None]]] = {
     "a": (None, "0", "1", "-1", "2", "9223372036854775807", "-9223372036854775808"),
@@ -60,6 +62,7 @@ VALUES: Final[Mapping[str, Sequence[str | None]]] = {
     "s": (None, "", "a", "ab", " a", "a ", "\u00e9", "\U0001f600", "NULL", "A", "12", "012"),
     "d": (None, "0.00", "1.5", "-1.50", "999999.99", "0.01"),
     "w": (None, "0", "1.0000000001", f"-{9:9<28}.{9:9<10}", "1"),
+    "n": (None, "0", "1", "-1", "12345678901234567890"),
     "f": (None, "true", "false"),
     "dt": (None, "1582-10-15", "1970-01-01", "2020-02-29", "9999-12-31"),
     "x": (None, "0.0", "-0.0", "1.5", "1e300", "-2"),
@@ -69,6 +72,12 @@ VALUES: Final[Mapping[str, Sequence[str | None]]] = {
     "p": (None, "x", "X", "a b", "7", "\u00e9"),
     "q": (None, "1", "-5"),
     "r": (None, "2020-01-01", "1582-10-15"),
+}
+# Values with more digits than the column, in conditions only.
+_FINER: Final[Mapping[str, Sequence[str]]] = {
+    "d": ("1.500000000000001",),
+    "w": ("1.000000000099999999",),
+    "n": ("1.1", "0.5"),
 }
 # What only Hive writes, into the first rows.
 FIRST: Final[Mapping[str, Sequence[str | None]]] = {
@@ -227,7 +236,8 @@ class Writer:
             name = self._dice.choice(every)
             return f"{name} IS {self._dice.choice(('', 'NOT '))}NULL"
         name = self._dice.choice([*COMPARED, *self._shape.partition])
-        one, two = (self._literal(name, self._dice.choice(VALUES[name][1:])) for _ in range(2))
+        values = [*VALUES[name][1:], *_FINER.get(name, ())]
+        one, two = (self._literal(name, self._dice.choice(values)) for _ in range(2))
         choices = [f"{name} = {one}", f"{name} <> {one}", f"{name} IN ({one}, {two})"]
         if name != "f":
             choices += [f"{name} {sign} {one}" for sign in ("<", "<=", ">", ">=")]
@@ -294,8 +304,12 @@ class Triplets:
         return writer
 
     def _one(self, change: Change) -> Done:
+        compares_p = re.search(r"\b(WHERE|ON) .*\bp\b", change.text) is not None
         written = Written(
-            change.text, change.text.split()[0].lower(), is_query=False, marks=frozenset()
+            change.text,
+            change.text.split()[0].lower(),
+            is_query=False,
+            marks=frozenset({NULL_PARTITION} if compares_p else ()),
         )
         failures = self._failures(change)
         self._changes += _MOST_CHANGES if failures else 1

@@ -16,11 +16,12 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of, settled, up_to
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, settled, up_to
-from airflow_hiveacid.format.state.versions import Guarantee
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.storage.acid.read import acid_file, buckets, changed_rows
+from airflow_hiveacid.format.versions import Guarantee
+from airflow_hiveacid.storage.acid import read
+from airflow_hiveacid.storage.acid.read import buckets, changed_rows
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories.world import COLUMNS, Fate, Identity, World, text_of
@@ -116,7 +117,7 @@ def told(
     return sorted(found)
 
 
-def _read(file: acid_file.AcidFile, stripes: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
+def _read(file: read.AcidFile, stripes: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
     return read_events(file, COLUMNS, stripes=stripes)
 
 

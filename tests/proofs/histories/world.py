@@ -23,11 +23,19 @@ import pyarrow as pa
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import decode, encode
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.ids import (
+    BucketId,
+    BucketProperty,
+    RowId,
+    StatementId,
+    TxnId,
+    WriteId,
+    decode,
+    encode,
+)
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter

@@ -12,15 +12,14 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.bucket_codec import decode
-from airflow_hiveacid.format.ids import BucketProperty
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.ids import BucketProperty, decode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.reading.request import FILE_BITS, NUMBER
+from airflow_hiveacid.reading import FILE_BITS, NUMBER
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.reading.target import POSITION, Target, resolve_target
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.judges import bare, line_process, trino

@@ -12,8 +12,8 @@ from typing import Final
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeClause, MergeWhen
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import MergeAction, MergeClause, MergeWhen
 from tests.judges import engine3, line_process, trino
 from tests.judges.engine import HiveJudge, SqlEngine
 from tests.proofs.matrix.kinds import ALTERNATING, EXTRA, HIVE_3, HIVE_4, OURS, TRINO, Kind, Row

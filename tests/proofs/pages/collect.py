@@ -16,8 +16,8 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.operators.collecting.document import TableNumbers, TableRow
-from airflow_hiveacid.operators.collecting.survey import Survey
+from airflow_hiveacid.operators.reporting.document import TableNumbers, TableRow
+from airflow_hiveacid.operators.reporting.survey import Survey
 
 TABLES: Final = 500
 BLOCKED: Final = "sales.orders_000"
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     bag = DagBag(dag_folder=file)
     with ExitStack() as stack:
         for place, stand_in in {
-            "airflow_hiveacid.operators.collecting.survey.survey": _survey,
+            "airflow_hiveacid.operators.reporting.survey.survey": _survey,
             "airflow_hiveacid.hooks.hive_acid.HiveAcidHook.metastore": nullcontext,
         }.items():
             made = stand_in if wanted == "fine" else _failing

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from tests.proofs.programs import clocked, laboratory, metastore, working_folder
 from tests.proofs.tpcds.course import Course
 

@@ -22,8 +22,8 @@ import sqlglot
 from pyspark.sql import DataFrame, Row
 from sqlglot import exp
 
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from tests.support.spark_lab import Lab
 
 _PARTITIONED: Final = {"store_sales": "ss_promo_sk", "inventory": "inv_warehouse_sk"}

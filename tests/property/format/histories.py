@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TableRef
 from tests.unit.format.rows import Event, Identity, visible
 

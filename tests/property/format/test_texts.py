@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_hiveacid.format import names, types
-from airflow_hiveacid.format.bucket_codec import BucketCodec, decode, encode
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.ids import (
+    LONG_MAX,
+    BucketCodec,
+    BucketId,
+    StatementId,
+    TxnId,
+    WriteId,
+    decode,
+    encode,
+)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import (
     NULL_PARTITION,

@@ -12,17 +12,15 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
-from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import errors, versions
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.format.state import versions
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import enum
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.ids import TxnId, WriteId

@@ -18,31 +18,37 @@ from typing import Final
 
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import LONG_MAX, AttemptId, BucketId, TxnId, WriteId, encode
 from airflow_hiveacid.format.names import (
     is_below_hidden,
     parse_directory_name,
     parse_file_name,
     stays_below,
 )
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Reset, Tag
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import CompactionFailures, FirstSeen
+from airflow_hiveacid.format.records import (
+    CommitNote,
+    CompactionFailures,
+    FirstSeen,
+    Horizon,
+    Keeping,
+    LedgerEntry,
+    OwnCompaction,
+    Reset,
+    Tag,
+    TimeBounds,
+)
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.plan.conversion import why_not_noted
 from airflow_hiveacid.sql.script import read_script
+from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.text.literals import text as literal_text
-from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.tokens import Kind
-from airflow_hiveacid.storage.acid.read import acid_file
+from airflow_hiveacid.storage.acid import read
 from airflow_hiveacid.storage.acid.read.files import committed_length
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
@@ -51,11 +57,11 @@ from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.stores.change_feed import feed_note
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.job_ledger import parse_entry
+from airflow_hiveacid.storage.stores.json_files import read_notes
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
-from airflow_hiveacid.storage.stores.notes.job_ledger import parse_entry
-from airflow_hiveacid.storage.stores.notes.json_files import read_notes
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, parsed_owner
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, parsed_owner
 from airflow_hiveacid.storage.values.convert import plan_fields
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
@@ -427,24 +433,24 @@ class Sample:
     content: bytes
     tail: OrcTail
     columns: tuple[Column, ...]
-    kind: acid_file.FileKind
+    kind: read.FileKind
 
     @property
     def tail_start(self) -> int:
         """Where the stripes end."""
         return self.tail.stripes[-1].offset + self.tail.stripes[-1].length
 
-    def file(self, path: Path, length: int) -> acid_file.AcidFile:
+    def file(self, path: Path, length: int) -> read.AcidFile:
         """The file to read, in other words."""
-        made = acid_file.SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
-        return acid_file.AcidFile(
+        made = read.SyntheticIdentity(write_id=WriteId(0), bucket_property=encode(BucketId(0)))
+        return read.AcidFile(
             store=LOCAL_STORE,
             path=str(path),
             key="f",
             length=length,
             kind=self.kind,
             bucket_id=BucketId(0),
-            synthetic=made if self.kind is acid_file.FileKind.ORIGINAL else None,
+            synthetic=made if self.kind is read.FileKind.ORIGINAL else None,
         )
 
 
@@ -465,12 +471,12 @@ def _sample(case: GoldenCase, path: Path) -> Sample:
     content = path.read_bytes()
     tail = parse_tail(str(path), content, len(content))
     is_delete = path.parent.name.startswith("delete_")
-    kind = acid_file.FileKind.DELETE if is_delete else acid_file.FileKind.DATA
+    kind = read.FileKind.DELETE if is_delete else read.FileKind.DATA
     return Sample(
         content=content,
         tail=tail,
         columns=tuple(Column(name=name, type=text) for name, text in case.columns),
-        kind=kind if acid_file.has_acid_columns(tail) else acid_file.FileKind.ORIGINAL,
+        kind=kind if read.has_acid_columns(tail) else read.FileKind.ORIGINAL,
     )
 
 
@@ -525,7 +531,7 @@ def footers(dice: Dice, _folder: Path) -> None:
     for column_id in range(len(tail.types)):
         tail.integer_range(column_id)
         fitting_rows(tail, [column_id], 1000)
-    struct_id = _FIRST_OF_ROW if acid_file.has_acid_columns(tail) else 0
+    struct_id = _FIRST_OF_ROW if read.has_acid_columns(tail) else 0
     columns = sample.columns
     plan_fields(tail, struct_id, columns, wanted=columns, form=TimestampForm.PAIR)
 

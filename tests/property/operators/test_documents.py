@@ -5,10 +5,9 @@ import json
 from dataclasses import replace
 from typing import Any, Final
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from airflow_hiveacid.operators.collecting.document import (
+from airflow_hiveacid.operators.reporting.document import (
     COLUMNS,
     TableNumbers,
     TableRow,

@@ -9,15 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import assume, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, event, given, settings, strategies as st
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.maintenance import FirstSeen
-from airflow_hiveacid.format.records.maintenance import Reader as OpenReader
+from airflow_hiveacid.format.records import FirstSeen, Reader as OpenReader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.plan.cleaning import plan_cleaning
 from tests.property.format.histories import NEVER, History, add_write, compact, histories, now
 from tests.unit.format.rows import Identity, visible

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.sql.script import read_script
 
 _WORDS: Final = """\

@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
+from hypothesis import event, given, settings, strategies as st
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry, TimeBounds
+from airflow_hiveacid.storage.stores import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
-from airflow_hiveacid.storage.stores.notes import job_ledger, json_files, version_notes
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 TABLE_ID: Final = "7.1"
 NOW_S: Final = 1000.0

@@ -7,15 +7,13 @@ import tempfile
 from typing import Final
 
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions, insert_events
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX
 from airflow_hiveacid.storage.orc.tail import read_tail

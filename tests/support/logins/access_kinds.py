@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.access import PLAIN, Access, Language
+from airflow_hiveacid.local.site import PLAIN, Access, Language
 from tests.support.logins.directory import PEOPLE
 from tests.support.logins.kdc import LocalKdc
 from tests.support.logins.openssl import Certificates, Signer

@@ -10,11 +10,11 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
-from airflow_hiveacid.local.errors import ServerStartError
 from airflow_hiveacid.local.process import (
     Command,
     ProcessRecord,
     Progress,
+    ServerStartError,
     birth_of,
     free_port,
     is_port_free,

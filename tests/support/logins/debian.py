@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.errors import MissingProgramError
+from airflow_hiveacid.local.process import MissingProgramError
 
 _DAEMONS: Final = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _SYSTEM: Final = Path("/")

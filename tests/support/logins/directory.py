@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError
-from airflow_hiveacid.local.process import Progress, Server, log_progress
+from airflow_hiveacid.local.process import LocalServerError, Progress, Server, log_progress
 from airflow_hiveacid.local.site import HOST
 from tests.support.logins import daemon, debian, openssl
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from ssl import CERT_REQUIRED, PROTOCOL_TLS_SERVER, SSLContext
 from typing import Final
 
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from tests.support.logins.debian import find_programs
 
 _PACKAGES: Final = {"openssl": "openssl"}

@@ -19,7 +19,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.statements import UpdateSpec
+from airflow_hiveacid.jobs.statements import UpdateSpec
 from tests.unit.arrow.lake import DELETE_ALL, INSERT_ALL, UPDATE_ALL, Lake, made
 
 if TYPE_CHECKING:

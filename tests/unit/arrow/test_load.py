@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     SourceNotFoundError,
@@ -17,9 +17,8 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
 )
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec, LoadSpec, TransactionSpec
+from airflow_hiveacid.jobs.job import JobStatus, OnRerun
+from airflow_hiveacid.jobs.statements import DeleteSpec, LoadSpec, TransactionSpec
 from tests.unit.arrow.lake import DAY, Lake, die, made
 from tests.unit.arrow.test_statements import base_of, retried
 from tests.unit.storage.orc_tables import write_plain

@@ -9,33 +9,27 @@ from __future__ import annotations
 import itertools
 import random
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS
+from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.search import Search
-from airflow_hiveacid.format.bucket_codec import decode, encode
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of, up_to
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import (
-    ChangeRange,
-    segments_of,
-    up_to,
-)
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId, decode, encode
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import Guarantee, VersionSpec
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.table_view import view_of
-from airflow_hiveacid.storage.acid.read import buckets, changed_rows, files
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile, buckets, changed_rows, files
 from airflow_hiveacid.storage.acid.read.files import FooterFacts
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
@@ -44,8 +38,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
-from tests.unit.storage.orc_tables import B0, B1, event, tombstone, write_acid
-from tests.unit.storage.orc_tables import ids as write_ids
+from tests.unit.storage.orc_tables import B0, B1, event, ids as write_ids, tombstone, write_acid
 
 if TYPE_CHECKING:
     from tests.contract.manual_clock import ManualClock
@@ -145,27 +138,36 @@ class History:
         now = snapshot_now(client, [ref]).write_ids(ref)
         part = ChangeRange(since=up_to(now, WriteId(since)), until=now)
         after = dict(self.versions[since])
-        for segment in segments_of(
+        segments = segments_of(
             list_table(str(self.root)), now, part, txns=None, kind=TransactionalKind.FULL_ACID
-        ):
-            manner = changed_rows.FeedManner(part=segment.part, is_net=True)
-            (planned_files,) = buckets.buckets_changed([segment])
-            for file in changed_rows.change_files(segment, planned_files):
-                for change in changed_rows.changed_in(
-                    file.data,
-                    None if file.is_whole else file.stripes_hit(),
-                    changed_rows.deaths_of(file.deletes, segment.part),
-                    manner,
-                    lambda data, stripes: read_events(data, COLUMNS, stripes=stripes),
-                    is_whole=file.is_whole,
-                ):
-                    for row in change.rows.to_pylist():
-                        key = (row["originalTransaction"], row["bucket"], row["rowId"])
-                        if change.is_born:
-                            after[key] = row["row"]["id"]
-                        else:
-                            del after[key]
+        )
+        for is_born, row, value in changed(segments):
+            if is_born:
+                after[row] = value
+            else:
+                del after[row]
         return after
+
+
+def changed(segments: Iterable[ChangeSegment]) -> Iterator[tuple[bool, Identity, int]]:
+    """The changes of segments: whether a row was inserted, its identity, and its ID."""
+    for segment in segments:
+        manner = changed_rows.FeedManner(
+            part=segment.part, ends_with=segment.ends_with, is_net=True
+        )
+        (planned_files,) = buckets.buckets_changed([segment])
+        for file in changed_rows.change_files(segment, planned_files):
+            for change in changed_rows.changed_in(
+                file.data,
+                None if file.is_whole else file.stripes_hit(),
+                changed_rows.deaths_of(file.deletes, segment.part),
+                manner,
+                lambda data, stripes: read_events(data, COLUMNS, stripes=stripes),
+                is_whole=file.is_whole,
+            ):
+                for row in change.rows.to_pylist():
+                    key = (row["originalTransaction"], row["bucket"], row["rowId"])
+                    yield change.is_born, key, row["row"]["id"]
 
 
 def _bucket(row: Identity) -> int:
@@ -228,6 +230,37 @@ def test_a_restore_brings_back_a_deleted_row(lake: Lake) -> None:
     version = VersionSpec.of(2, None, None).text()
     lake.run(RestoreSpec(target="default.s", version=version))
     assert lake.rows == [(1,), (2,), (3,)]
+
+
+@pytest.mark.promise("R1")
+def test_an_overwrite_ends_no_row_that_was_deleted_before_the_range(tmp_path: Path) -> None:
+    """The file of the row is in another bucket than the file with its delete event."""
+    events = [event(1, 0, {"id": 1 + n}, bucket=b) for n, b in enumerate((B0, B1))]
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", events, row=ROW)
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00001", [tombstone(1, 0, 2, B1)], row=ROW)
+    write_acid(tmp_path / "base_3/bucket_00000", [event(3, 0, {"id": 3})], row=ROW)
+    now = write_ids(3)
+    segments = segments_of(
+        list_table(str(tmp_path)),
+        now,
+        ChangeRange(since=up_to(now, WriteId(2)), until=now),
+        txns=None,
+        kind=TransactionalKind.FULL_ACID,
+        kept=Guarantee(floor=WriteId(0)),
+    )
+    found = [(is_born, value) for is_born, _, value in changed(segments)]
+    assert sorted(found) == [(False, 1), (True, 3)]
+
+
+@pytest.mark.promise("R1")
+def test_a_bucket_without_a_file_of_its_name_has_every_delete_file(tmp_path: Path) -> None:
+    events = [event(1, 0, {"id": 1 + n}, bucket=b) for n, b in enumerate((B0, B1))]
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", events, row=ROW)
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00000", [tombstone(1, 0, 2, B1)], row=ROW)
+    state = resolve(list_table(str(tmp_path)), write_ids(2), None)
+    found = buckets.buckets_by_rows(state, write_ids(2))
+    assert [bucket.bucket_id for bucket in found] == [0, 1]
+    assert all(len(bucket.deletes) == 1 for bucket in found)
 
 
 # ---- which files a plan takes for a data file ----------------------------------------------------

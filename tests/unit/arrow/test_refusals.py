@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.errors import (
     MergeCardinalityError,
     SparkNeededError,
@@ -16,8 +16,8 @@ from airflow_hiveacid.format.errors import (
     UnsupportedFileError,
 )
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     MergeSpec,
     SourceSpec,

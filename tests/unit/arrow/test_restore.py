@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.arrow.job import run_in_process
-from airflow_hiveacid.arrow.limits import Limits
 from airflow_hiveacid.format.errors import SparkNeededError, VersionGoneError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -20,11 +19,12 @@ from airflow_hiveacid.format.table import (
     FileFormat,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec, UpdateSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun, RowCounts
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
+from airflow_hiveacid.jobs.statements import TruncateSpec, UpdateSpec
 from airflow_hiveacid.plan import restoring
+from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep_readable
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import DAY, ROW, Lake, Row, die, made
@@ -107,6 +107,8 @@ def test_a_restore_undoes_all_changes_of_partitions_since_the_version(parted: La
         }
     )
     assert result.rows == RowCounts(inserted=2, deleted=2)
+    newest, *_ = history_of(parted.client, parted.table).versions
+    assert (newest.operation, newest.inserted, newest.deleted) == ("restore", 2, 2)
     assert parted.server.locks == {}
 
 

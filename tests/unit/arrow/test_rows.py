@@ -107,6 +107,7 @@ def test_the_fields_of_a_struct_are_found_by_name() -> None:
             "is timestamp, but the value is timestamp with local time zone;",
         ),
         ("timestamp with local time zone", pa.array([DAY]), "but the value is timestamp;"),
+        ("timestamp", pa.array([10**14], pa.timestamp("s")), "is timestamp, .*out of bounds"),
         ("array<int>", pa.array([[2**40]]), "is int, but the value is bigint"),
         ("array<int>", pa.array([1]), "is array<int>, but the value is bigint"),
     ],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.format.errors import SparkNeededError, StatementOrderError
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeSpec,

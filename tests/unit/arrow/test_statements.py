@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     MergeCardinalityError,
@@ -19,10 +20,8 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
     WriteConflictError,
 )
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import OnRerun
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import JobStatus, OnRerun
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
     MergeClause,
@@ -47,7 +46,7 @@ from tests.unit.arrow.lake import (
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
 if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.results import JobResult
+    from airflow_hiveacid.jobs.job import JobResult
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 
@@ -175,6 +174,20 @@ def test_a_merge_by_two_keys_matches_both(lake: Lake) -> None:
     assert lake.rows == sorted([*expected, (2, "b", six), (1, None, seven)], key=str)
 
 
+def test_a_merge_inserts_a_row_without_a_key_although_all_keys_match(lake: Lake) -> None:
+    lake.insert((1, "a", None), (2, "b", None))
+    lake.merge((None, "n", None), (1, "A", None), (2, "B", None), clauses=[UPDATE_ALL, INSERT_ALL])
+    assert lake.rows == [(1, "A", None), (2, "B", None), (None, "n", None)]
+
+
+def test_a_merge_tells_keys_with_exchanged_values_apart(lake: Lake) -> None:
+    lake.insert((1, "b", None), (2, "a", None))
+    source = ((1, "a", 1), (1, "b", 2), (2, "a", 3), (2, "b", 4))
+    result = lake.merge(*source, keys=("id", "name"), clauses=[UPDATE_ALL, INSERT_ALL])
+    assert lake.rows == [(id_, name, price(f"{n}.00")) for id_, name, n in source]
+    assert (result.rows.inserted, result.rows.updated) == (2, 2)
+
+
 @pytest.mark.parametrize("clause", [UPDATE_ALL, DELETE_ALL])
 def test_two_source_rows_for_one_row_are_refused(lake: Lake, clause: MergeClause) -> None:
     lake.insert((*ONE[:2], "1.5"), TWO)
@@ -216,6 +229,14 @@ def test_statements_reach_only_the_partitions_that_they_can_touch(parted: Lake) 
     assert parted.rows == expected
     with pytest.raises(ColumnUpdateError):
         parted.run(UpdateSpec(target="default.s", set={"part": "1"}))
+
+
+def test_a_delete_reaches_whole_partitions_and_rows_of_others(parted: Lake) -> None:
+    one, two = "2026-01-01", "2026-01-02"
+    parted.insert((1, "a", None, one, 1), (2, "b", None, two, 1), (3, "c", None, two, 1))
+    result = parted.delete(f"day = DATE '{one}' OR id = 3")
+    assert result.partitions == (f"day={one}/part=1", f"day={two}/part=1")
+    assert [row[0] for row in parted.rows] == [2]
 
 
 def test_a_static_partition_gets_all_rows_and_null_its_own(parted: Lake) -> None:

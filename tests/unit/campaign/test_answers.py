@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import Job
+from airflow_hiveacid.jobs import maintenance
+from airflow_hiveacid.jobs.job import Job, JobError, JobResult, JobStatus
 from airflow_hiveacid.spark.engine.failures import job_failure
 from tests.proofs.campaign.answers import Doing, note_answer
 from tests.proofs.campaign.record import Record

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from tests.proofs.campaign import polls
 from tests.proofs.campaign.errands import litter, proves, stored_rows
 from tests.proofs.campaign.oracle import Commit, History, Violation, flat, judge

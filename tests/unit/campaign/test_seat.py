@@ -10,9 +10,8 @@ import pytest
 
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobError, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import Job, JobError, JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from tests.proofs.campaign.process import Box
 from tests.proofs.campaign.record import Record
 from tests.proofs.campaign.schedule import Blow, Doom

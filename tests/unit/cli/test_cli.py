@@ -328,7 +328,7 @@ def test_an_unexpected_error_or_an_interrupt_prints_no_traceback(
     def broken(_: object) -> Iterator[str]:
         raise error
 
-    monkeypatch.setattr("airflow_hiveacid.cli.commands.tables.tables", broken)
+    monkeypatch.setattr("airflow_hiveacid.cli.tables.tables", broken)
     assert status_of(["tables"]) == status
     assert capsys.readouterr().err == said
 

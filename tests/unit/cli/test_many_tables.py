@@ -72,7 +72,7 @@ class Warehouse:
 @pytest.fixture
 def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warehouse:
     made = Warehouse(tmp_path)
-    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    connect = "airflow_hiveacid.metastore.client.connect"
     monkeypatch.setattr(connect, lambda _: FakeClient(made.client.server))
     return made
 

@@ -9,8 +9,15 @@ import pytest
 from airflow_hiveacid.cli.metastore import endpoint_of
 from airflow_hiveacid.cli.program import parser
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs import logins
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.endpoint import (
+    BearerLogin,
+    KerberosLogin,
+    MetastoreEndpoint,
+    PasswordLogin,
+    Protection,
+    SecretSource,
+    Transport,
+)
 from tests.support.command_line import status_of
 
 KERBEROS = "--authentication kerberos --kerberos-service hive/_HOST@LAB.TEST"
@@ -39,27 +46,25 @@ def test_the_metastore_comes_from_the_option_the_environment_or_localhost(
 
 def test_each_login_can_be_set_with_options() -> None:
     keytab = "--kerberos-client etl@LAB.TEST --kerberos-keytab /k --protection privacy"
-    assert endpoint(f"{KERBEROS} {keytab}").login == logins.KerberosLogin(
+    assert endpoint(f"{KERBEROS} {keytab}").login == KerberosLogin(
         service="hive/_HOST@LAB.TEST",
         client="etl@LAB.TEST",
         keytab="/k",
-        protection=logins.Protection.PRIVACY,
+        protection=Protection.PRIVACY,
     )
     cache = endpoint(f"{KERBEROS} --kerberos-cache FILE:/t").login
-    assert cache == logins.KerberosLogin(service="hive/_HOST@LAB.TEST", cache="FILE:/t")
+    assert cache == KerberosLogin(service="hive/_HOST@LAB.TEST", cache="FILE:/t")
     found = endpoint(
         "--transport tls --ca-certificate /ca --authentication password --user etl"
         " --secret-from env:WORD"
     )
-    assert found.login == logins.PasswordLogin(
-        user="etl", password=logins.SecretSource(variable="WORD")
-    )
+    assert found.login == PasswordLogin(user="etl", password=SecretSource(variable="WORD"))
     assert (found.transport, found.ca_certificate) == (Transport.TLS, "/ca")
     found = endpoint(
         "--metastore http://h:1/p --transport http --authentication bearer --secret-from file:/j"
         " --secret-in-clear"
     )
-    assert found.login == logins.BearerLogin(bearer=logins.SecretSource(file="/j"), in_clear=True)
+    assert found.login == BearerLogin(bearer=SecretSource(file="/j"), in_clear=True)
     assert found.uris == ("http://h:1/p",)
 
 

@@ -30,7 +30,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import staging_directory
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -38,24 +38,24 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
-from airflow_hiveacid.operators.collecting import survey as surveys
-from airflow_hiveacid.operators.collecting.findings import Finding, Urgency, capped
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.reporting import findings, survey as surveys
+from airflow_hiveacid.operators.reporting.findings import Finding, Urgency, capped
+from airflow_hiveacid.operators.reporting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,
     RATIO_PARAMETER,
     GivenThresholds,
 )
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.history import VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
@@ -73,7 +73,7 @@ REF = TableRef("demo", "t")
 def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of two deltas."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-    connect = "airflow_hiveacid.metastore.client.metastore_client.connect"
+    connect = "airflow_hiveacid.metastore.client.connect"
     monkeypatch.setattr(connect, lambda _: FakeClient(server))
     client = FakeClient(server)
     client.create_database("demo")
@@ -501,6 +501,69 @@ def test_explain_names_the_reader_that_keeps_files_and_the_command_to_abort_it(
     assert explained()[0][:2] == ("cleaning", "due")
 
 
+@pytest.mark.parametrize("generation", MetastoreGeneration)
+def test_of_several_open_transactions_explain_names_the_one_that_has_the_write_id(
+    client: FakeClient,
+    tmp_path: Path,
+    explained: Callable[..., list[tuple[str, str, str]]],
+    monkeypatch: pytest.MonkeyPatch,
+    generation: MetastoreGeneration,
+) -> None:
+    client.server.generation = generation
+    lockless = client.open_txn()
+    client.allocate_write_id(lockless, REF)
+    reader = opened(client, DataOperation.SELECT, job="report/daily")
+    later = write(client, tmp_path, ends=False)
+    write(client, tmp_path)
+    held = explained("--delta-count", "3")[0][2]
+    assert f"transaction {lockless} (" in held
+    assert f"transaction {reader}" not in held
+    assert f"transaction {later}" not in held
+    assert held.endswith(f"end it with `abort {lockless}`")
+    (collected,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
+    assert collected.remedy.endswith(f"end it with `abort {lockless}`")
+    monkeypatch.setattr(findings, "writer_of", lambda *_: None)
+    held = explained("--delta-count", "3")[0][2]
+    assert f"transaction {reader} (" in held
+    assert held.endswith("find it with `transactions` and `locks demo.t`, then `abort ID`")
+
+
+def test_paths_kept_for_one_reader_are_one_finding_although_its_age_grows(
+    client: FakeClient,
+    tmp_path: Path,
+    run: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = client.create_table(
+        NewTable(
+            ref=TableRef("demo", "p"),
+            columns=COLUMNS,
+            partition_columns=(Column(name="k", type="int"),),
+            location=str(tmp_path / "p"),
+        )
+    )
+    client.add_partitions(table, [table.partition_name([str(k)]) for k in range(3)])
+    for name in ("delta_1_1_0", "base_2"):
+        txn_id = client.open_txn()
+        write_id = client.allocate_write_id(txn_id, table.ref)
+        for k in range(3):
+            path = tmp_path / "p" / f"k={k}" / name / "bucket_00000"
+            write_acid(path, [insert(write_id, 0, k)])
+        if name == "base_2":
+            client.open_txn()  # a reader of the delta
+        client.commit_txn(txn_id)
+    shown, calls = FakeClient.open_txns_info, iter(range(1000))
+
+    def aging(self: FakeClient) -> tuple[OpenTxn, ...]:
+        started_s = time.time() - 70 * next(calls)
+        return tuple(replace(txn, started_s=started_s) for txn in shown(self))
+
+    monkeypatch.setattr(FakeClient, "open_txns_info", aging)
+    told = run("explain", "demo.p")
+    assert told.count("paths kept") == 1
+    assert "3 paths kept: transaction" in told
+
+
 def test_explain_reports_queued_and_failed_compactions_with_their_messages(
     client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
 ) -> None:
@@ -593,6 +656,24 @@ def test_a_compaction_is_planned_without_spark(
     (asked,) = records("plan", "demo.t", "--choice", "minor")
     assert (asked["kind"], asked["why"]) == ("minor", "requested")
     assert client.show_compactions(REF) == ()
+
+
+@pytest.mark.parametrize("choice", ["minor", "auto"])
+def test_a_plan_says_that_no_delta_lies_below_the_open_write(
+    client: FakeClient,
+    tmp_path: Path,
+    records: Callable[..., list[dict[str, Any]]],
+    choice: str,
+) -> None:
+    write(client, tmp_path, base=True)
+    (none,) = records("plan", "demo.t", "--choice", choice)
+    assert none["why"] == "there is no delta"
+    write(client, tmp_path, ends=False)
+    (early,) = records("plan", "demo.t", "--choice", choice)
+    write(client, tmp_path)
+    (plan,) = records("plan", "demo.t", "--choice", choice)
+    below = "there is no delta below write ID 4"
+    assert plan["why"] == early["why"] == (below if choice == "auto" else f"{below}, which is open")
 
 
 def _compacted(job: WritingJob) -> JobResult:

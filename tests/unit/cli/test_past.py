@@ -10,22 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.arrow import job as arrow_job
-from airflow_hiveacid.arrow.limits import Limits
-from airflow_hiveacid.cli.commands.past import history_answer
+from airflow_hiveacid.arrow import Limits, job as arrow_job
 from airflow_hiveacid.cli.output import shown
+from airflow_hiveacid.cli.past import history_answer
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import TimeBounds
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Owner, TimeBounds
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import note_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, TableHistory, VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
@@ -43,7 +41,7 @@ def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
     """A table of three versions, the third of which overwrites."""
     server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
     monkeypatch.setattr(
-        "airflow_hiveacid.metastore.client.metastore_client.connect",
+        "airflow_hiveacid.metastore.client.connect",
         lambda _endpoint: FakeClient(server),
     )
     client = FakeClient(server)
@@ -115,6 +113,18 @@ def test_a_missing_or_invalid_version_is_reported(
 def test_a_version_cannot_be_used_with_a_location(run: Callable[..., str], tmp_path: Path) -> None:
     where = ["--location", str(tmp_path), "--write-ids", "default.t:2:9::", "--version", "1"]
     assert "--version cannot be used with --location" in run("inspect", *where, status=2)
+
+
+def test_history_says_which_open_write_makes_later_versions_unreadable(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, REF)
+    write(client, tmp_path, "delta_4_4_0")
+    told = run("history", "default.t")
+    assert "later versions are readable once the open write ID 3 has ended" in told
+    client.commit_txn(txn_id)
+    assert "has ended" not in run("history", "default.t")
 
 
 def test_history_prints_a_table_or_json(

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.cli import program as cli
-from airflow_hiveacid.cli.commands import maintain, spark_environment
+from airflow_hiveacid.cli import maintain, program as cli, spark_environment
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.local.errors import DownloadError
-from airflow_hiveacid.local.metastore.s3a import SPARK_S3A, S3aJars
+from airflow_hiveacid.local.distribution import SPARK_S3A, S3aJars
+from airflow_hiveacid.local.process import DownloadError
 
 ROOT = Path(__file__).parents[3]
 

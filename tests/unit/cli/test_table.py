@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.acid_state import Listing
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.state.acid_state import Listing
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.table import (
     Column,
     FileFormat,
@@ -25,7 +25,7 @@ from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read import scan as scan_module
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.write import rows_writer
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -49,7 +49,7 @@ def client(server: FakeMetastore, monkeypatch: pytest.MonkeyPatch) -> FakeClient
         asked.append(endpoint)
         return FakeClient(server)
 
-    monkeypatch.setattr("airflow_hiveacid.metastore.client.metastore_client.connect", connect)
+    monkeypatch.setattr("airflow_hiveacid.metastore.client.connect", connect)
     return FakeClient(server)
 
 

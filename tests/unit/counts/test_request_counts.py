@@ -14,7 +14,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.health import measure

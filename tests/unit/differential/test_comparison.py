@@ -19,15 +19,7 @@ from tests.proofs.differential.course import made
 from tests.proofs.differential.engines import GROUPS, ROWS, Refusal, Values, collectable, refusal
 from tests.proofs.differential.expressions import Dice, Node, lines
 from tests.proofs.differential.twins import difference
-from tests.proofs.differential.values import (
-    BROKEN,
-    Single,
-    Value,
-    of_hive,
-    of_spark,
-    same,
-    trimmed,
-)
+from tests.proofs.differential.values import BROKEN, Single, Value, of_hive, of_spark, same, trimmed
 
 _PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "reference" / "sql.md"
 _SUM: Final = "hive-sum-beyond-38-digits"
@@ -164,6 +156,11 @@ def test_a_difference_is_matched_to_a_known_entry_by_its_values() -> None:
         ("asin", "asin(d)", None, 1.0, None),
         ("count", "count(asin(f))", 1, 2, "nan-in-functions"),
         ("count", "count(asin(f))", 2, 1, None),
+        ("corr", "corr(asin(d), f)", 1.0, math.nan, "nan-in-functions"),
+        ("corr", "corr(d, f)", 1.0, math.nan, None),
+        ("avg", "avg(round(dx, 0))", Decimal("1.3333"), Decimal(1), "average-of-a-wide-decimal"),
+        ("avg", "avg(round(dx, 0))", Decimal("1.3333"), Decimal(3), None),
+        ("avg", "avg(de)", Decimal("1.3333"), Decimal(1), None),
         ("NOT", "(NOT (1e10D >= f))", True, False, "nan-in-comparisons"),
         ("NOT", "(NOT bo)", True, False, None),
         ("concat", "concat(bround(2.5BD, 2), s)", "2.5x", "2.50x", "decimal-as-text"),
@@ -214,6 +211,61 @@ def test_a_long_constant_is_null_for_hives_null_safe_comparison() -> None:
     )
     assert known.names_of(seen) == ["hive-long-constants"]
     assert known.names_of(replace(seen, arguments=((Decimal(9),), (None,)))) == []
+
+
+def test_a_long_constant_is_null_for_hives_printf() -> None:
+    seen = Seen(
+        name="printf",
+        text=f"printf('%.2f', cast({'9' * 38} AS double))",
+        row=1,
+        ours="100000000000000000000000000000000000000.00",
+        theirs="nu",
+        our_kind="string",
+        arguments=(("%.2f",), (1e38,)),
+    )
+    assert known.names_of(seen) == ["hive-long-constants"]
+    assert known.names_of(replace(seen, theirs="n")) == []
+    assert known.names_of(replace(seen, arguments=(("%.2f",), (1.0,)))) == []
+
+
+def test_a_calculated_decimal_is_zero_for_hives_pmod() -> None:
+    seen = Seen(
+        name="pmod",
+        text="pmod(de, ((2.5BD * 1.10) + cast(x AS decimal(10,2))))",
+        row=1,
+        ours=Decimal("1.1"),
+        theirs=Decimal(0),
+        our_kind="decimal(12,3)",
+        arguments=((Decimal("1.1"),), (Decimal("5.75"),)),
+        kinds=("decimal(38,0)", "decimal(13,3)"),
+    )
+    assert known.names_of(seen) == ["hive-calculated-decimals"]
+    assert known.names_of(replace(seen, theirs=Decimal(1))) == []
+
+
+def test_hive_rounds_to_the_common_type_of_decimals() -> None:
+    seen = Seen(
+        name="coalesce",
+        text="coalesce(dx, 99999999999999999999999999999999999999)",
+        row=1,
+        ours=Decimal("1.1000000000"),
+        theirs=Decimal(1),
+        our_kind="decimal(38,10)",
+        their_kind="decimal(38,0)",
+        arguments=((Decimal("1.1"),), (Decimal(9),)),
+        kinds=("decimal(38,10)", "decimal(38,0)"),
+    )
+    assert known.names_of(seen) == ["common-type-of-decimals"]
+    assert known.names_of(replace(seen, theirs=Decimal(3))) == []
+    assert known.names_of(replace(seen, kinds=("decimal(38,10)", "decimal(38,10)"))) == []
+    assert known.names_of(replace(seen, their_kind="decimal(38,10)")) == []
+    inside = replace(
+        seen, name="IN", text="dx IN (de)", ours=False, theirs=True, our_kind="boolean"
+    )
+    inside = replace(inside, their_kind="boolean")
+    assert known.names_of(inside) == []
+    near = replace(inside, arguments=((Decimal("1.1"),), (Decimal(1),)))
+    assert known.names_of(near) == ["common-type-of-decimals"]
 
 
 def test_the_rows_of_two_queries_are_compared_in_any_order() -> None:

@@ -40,7 +40,7 @@ def outcomes(judge: Judge, run: Callable[[object], None], seed: int = 3) -> set[
     engines.rows_here = partial(Engines.rows_here, engines)
     engines.rows_in_hive = partial(Engines.rows_in_hive, engines)
     done = Twins(engines, "theirs", seed).done(60, print)  # type: ignore[arg-type]
-    return {one.outcome for one in done if not one.written.is_query and not one.written.marks}
+    return {one.outcome for one in done if not one.written.is_query and not one.written.all_marks}
 
 
 class Frame:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing
 from airflow_hiveacid.format.names import looks_like_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry, Listing
 
 MAX = "9223372036854775807"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
 
 Identity = tuple[int, int, int]
 Event = tuple[Identity, int]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AbortedWrites, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AbortedWrites, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 
 MAX = 9223372036854775807
 

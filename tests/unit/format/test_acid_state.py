@@ -2,14 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import (
-    AcidDirectory,
-    FileEntry,
-    Listing,
-    UnknownEntry,
-)
 from airflow_hiveacid.format.table import TransactionalKind
 from tests.unit.format.listings import ids, listing, live, read, texts
 

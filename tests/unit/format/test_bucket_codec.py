@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.bucket_codec import BucketCodec, BucketIdentity, decode, encode
 from airflow_hiveacid.format.errors import InvalidNameError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, StatementId
+from airflow_hiveacid.format.ids import (
+    BucketCodec,
+    BucketId,
+    BucketIdentity,
+    BucketProperty,
+    StatementId,
+    decode,
+    encode,
+)
 
 
 @pytest.mark.parametrize(

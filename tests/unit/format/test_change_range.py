@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format import change_range
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state import change_range
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.versions import Guarantee, as_of_set
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import Guarantee, as_of_set
 from tests.unit.format.listings import MAX, listing
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY

@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.format import table
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.file_fitness import check_alike, check_format, own_columns
+from airflow_hiveacid.format.table import check_alike, check_format, own_columns
 
 
 def test_a_write_to_a_partition_with_a_different_file_format_is_refused() -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import flat_state
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import flat_state
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 
 
 def listing(*paths: str) -> Listing:

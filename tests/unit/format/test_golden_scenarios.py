@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import BucketId, StatementId, encode
 from airflow_hiveacid.format.names import OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import (
     CompactorWriteIdList,
     RangeVisibility,
 )
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from tests.unit.format.listings import ids, listing, live, read, texts
 from tests.unit.format.rows import Event, Identity, visible
 

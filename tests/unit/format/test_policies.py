@@ -6,27 +6,27 @@ import itertools
 
 import pytest
 
-from airflow_hiveacid.format import conflicts, policies
+from airflow_hiveacid.format import conflicts
 from airflow_hiveacid.format.errors import ConfigurationError
 
-HIVE, STRICT = policies.ConflictPolicy
+HIVE, STRICT = conflicts.ConflictPolicy
 V3, V4 = conflicts.MetastoreGeneration
 _, INSERT, UPDATE, DELETE, OVERWRITE = conflicts.DataOperation
 WRITES = {
-    policies.WriteKind.OVERWRITE: {OVERWRITE},
-    policies.WriteKind.INSERT: {INSERT},
-    policies.WriteKind.CHANGE: {UPDATE, DELETE},
+    conflicts.WriteKind.OVERWRITE: {OVERWRITE},
+    conflicts.WriteKind.INSERT: {INSERT},
+    conflicts.WriteKind.CHANGE: {UPDATE, DELETE},
 }
 
 
-def table(policy: policies.ConflictPolicy, generation: conflicts.MetastoreGeneration) -> str:
+def table(policy: conflicts.ConflictPolicy, generation: conflicts.MetastoreGeneration) -> str:
     """The letters, line by line: the earlier one down, the later one across."""
     return " / ".join(
         "".join(
-            policies.outcome(policy, generation, policies.Meeting(earlier=e, later=later)).value
-            for later in policies.WriteKind
+            conflicts.outcome(policy, generation, conflicts.Meeting(earlier=e, later=later)).value
+            for later in conflicts.WriteKind
         )
-        for e in policies.WriteKind
+        for e in conflicts.WriteKind
     )
 
 
@@ -46,31 +46,31 @@ def test_the_outcomes_of_the_hive_policy_match_its_table_for_each_generation() -
 @pytest.mark.parametrize(("earlier", "later"), list(itertools.product(WRITES, WRITES)))
 def test_the_metastore_detects_the_write_conflicts_of_the_strict_policy(
     generation: conflicts.MetastoreGeneration,
-    earlier: policies.WriteKind,
-    later: policies.WriteKind,
+    earlier: conflicts.WriteKind,
+    later: conflicts.WriteKind,
 ) -> None:
     fails = (
-        policies.outcome(STRICT, generation, policies.Meeting(earlier=earlier, later=later))
-        is policies.ConflictOutcome.FAILS
+        conflicts.outcome(STRICT, generation, conflicts.Meeting(earlier=earlier, later=later))
+        is conflicts.ConflictOutcome.FAILS
     )
     for theirs, mine in itertools.product(WRITES[earlier], WRITES[later]):
-        recorded = policies.recorded_under(STRICT, mine), policies.recorded_under(STRICT, theirs)
+        recorded = conflicts.recorded_under(STRICT, mine), conflicts.recorded_under(STRICT, theirs)
         # An overwrite is recorded, too; it waits, and begins anew, before anybody compares.
         assert conflicts.conflict(*recorded, generation) or not fails
         assert (
             conflicts.conflict(*recorded, generation) is fails
-            or later is policies.WriteKind.OVERWRITE
+            or later is conflicts.WriteKind.OVERWRITE
         )
 
 
 @pytest.mark.parametrize("generation", conflicts.MetastoreGeneration)
-@pytest.mark.parametrize("policy", policies.ConflictPolicy)
+@pytest.mark.parametrize("policy", conflicts.ConflictPolicy)
 def test_an_overwrite_waits_for_all_operations_and_all_operations_wait_for_it(
-    policy: policies.ConflictPolicy, generation: conflicts.MetastoreGeneration
+    policy: conflicts.ConflictPolicy, generation: conflicts.MetastoreGeneration
 ) -> None:
-    exclusive = policies.lock_under(policy, generation, OVERWRITE)
+    exclusive = conflicts.lock_under(policy, generation, OVERWRITE)
     for operation in conflicts.DataOperation:
-        other = policies.lock_under(policy, generation, operation)
+        other = conflicts.lock_under(policy, generation, operation)
         assert not conflicts.may_share(exclusive, other, generation)
         assert not conflicts.may_share(other, exclusive, generation)
 
@@ -83,7 +83,7 @@ def test_under_the_strict_policy_inserts_updates_and_deletes_do_not_wait(
     one: conflicts.DataOperation,
     other: conflicts.DataOperation,
 ) -> None:
-    wanted, held = (policies.lock_under(STRICT, generation, o) for o in (one, other))
+    wanted, held = (conflicts.lock_under(STRICT, generation, o) for o in (one, other))
     assert conflicts.may_share(wanted, held, generation)
 
 
@@ -92,21 +92,21 @@ def test_on_hive_4_a_strict_change_blocks_hives_own_updates_and_deletes(
     operation: conflicts.DataOperation,
 ) -> None:
     assert not conflicts.may_share(
-        conflicts.LockType.EXCL_WRITE, policies.lock_under(STRICT, V4, operation), V4
+        conflicts.LockType.EXCL_WRITE, conflicts.lock_under(STRICT, V4, operation), V4
     )
 
 
 def test_a_writer_counts_as_its_most_restrictive_operation() -> None:
-    assert policies.write_kind_of({INSERT}) is policies.WriteKind.INSERT
-    assert policies.write_kind_of({INSERT, DELETE}) is policies.WriteKind.CHANGE
-    assert policies.write_kind_of({INSERT, UPDATE, OVERWRITE}) is policies.WriteKind.OVERWRITE
+    assert conflicts.write_kind_of({INSERT}) is conflicts.WriteKind.INSERT
+    assert conflicts.write_kind_of({INSERT, DELETE}) is conflicts.WriteKind.CHANGE
+    assert conflicts.write_kind_of({INSERT, UPDATE, OVERWRITE}) is conflicts.WriteKind.OVERWRITE
 
 
 def test_only_the_strict_policy_looks_for_rivals_except_for_overwrites() -> None:
-    assert not any(policies.looks_for_rivals(HIVE, doing) for doing in policies.WriteKind)
+    assert not any(conflicts.looks_for_rivals(HIVE, doing) for doing in conflicts.WriteKind)
     assert {
-        doing for doing in policies.WriteKind if not policies.looks_for_rivals(STRICT, doing)
-    } == {policies.WriteKind.OVERWRITE}
+        doing for doing in conflicts.WriteKind if not conflicts.looks_for_rivals(STRICT, doing)
+    } == {conflicts.WriteKind.OVERWRITE}
 
 
 @pytest.mark.parametrize(
@@ -121,15 +121,15 @@ def test_only_the_strict_policy_looks_for_rivals_except_for_overwrites() -> None
     ],
 )
 def test_the_argument_overrides_the_table_property_which_overrides_the_connection(
-    argument: policies.ConflictPolicy | None,
+    argument: conflicts.ConflictPolicy | None,
     prop: str | None,
-    connection: policies.ConflictPolicy,
-    expected: policies.ConflictPolicy,
+    connection: conflicts.ConflictPolicy,
+    expected: conflicts.ConflictPolicy,
 ) -> None:
-    parameters = {} if prop is None else {policies.POLICY_PROPERTY: prop}
-    assert policies.chosen_policy(argument, parameters, connection, table="db.t") is expected
+    parameters = {} if prop is None else {conflicts.POLICY_PROPERTY: prop}
+    assert conflicts.chosen_policy(argument, parameters, connection, table="db.t") is expected
 
 
 def test_a_table_property_with_an_unknown_policy_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"db\.t.*'lax'.*hive, strict"):
-        policies.chosen_policy(None, {policies.POLICY_PROPERTY: "lax"}, HIVE, table="db.t")
+        conflicts.chosen_policy(None, {conflicts.POLICY_PROPERTY: "lax"}, HIVE, table="db.t")

@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format import rivals
-from airflow_hiveacid.format.conflicts import MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, MetastoreGeneration, WriteKind
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.state.directories import FileEntry
-from airflow_hiveacid.format.state.small_files import COMBINED_FILE_BYTES, combined, mergeable
+from airflow_hiveacid.format.directories import COMBINED_FILE_BYTES, FileEntry, combined, mergeable
 from airflow_hiveacid.format.table import TransactionalKind
 
 _SMALL, _LARGE = 9, 10

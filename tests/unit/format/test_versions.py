@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     VersionGoneError,
@@ -12,9 +14,8 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
-from airflow_hiveacid.format.state.versions import (
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.format.versions import (
     Guarantee,
     VersionSpec,
     as_of_number,
@@ -25,7 +26,6 @@ from airflow_hiveacid.format.state.versions import (
     state_as_of,
     without_aborted,
 )
-from airflow_hiveacid.format.table import TransactionalKind
 
 FULL, INSERT_ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
 

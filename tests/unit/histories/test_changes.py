@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.versions import Guarantee
+from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories import changes, readers
 from tests.proofs.histories.life import Life

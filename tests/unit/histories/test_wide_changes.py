@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of, up_to
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.change_range import ChangeRange, segments_of, up_to
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -22,8 +22,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.reading import FILE_BITS
 from airflow_hiveacid.reading.arrow_scan import IS_BORN, VERSION, ChangePiece, scan_changes
-from airflow_hiveacid.reading.request import FILE_BITS
 from airflow_hiveacid.spark.reading.changed_files import ChangedFiles
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.proofs.histories.wide import Told, TypedWorld, WideLife, expected

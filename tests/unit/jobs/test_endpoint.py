@@ -3,8 +3,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import get_args, get_type_hints
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, SecretSource
 
 
 def test_an_endpoint_contains_the_source_of_a_secret_but_never_the_secret() -> None:

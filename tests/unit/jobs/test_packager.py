@@ -144,7 +144,7 @@ def test_byte_code_of_a_different_python_version_is_ignored(archive: Path, tmp_p
         "-I",
         "-S",
         "-c",
-        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.specs.job as m;"
+        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.job as m;"
         "print(m.__file__)",
         str(foreign),
         cwd=tmp_path,

@@ -16,14 +16,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.known_secrets import forget_secrets, keep_secret
-from airflow_hiveacid.jobs.results import (
-    ExitCode,
-    JobError,
-    JobResult,
-    JobStatus,
-    RowCounts,
-    exit_code,
-)
+from airflow_hiveacid.jobs.job import ExitCode, JobError, JobResult, JobStatus, RowCounts, exit_code
 
 RESULT = JobResult(
     kind="merge",

@@ -6,8 +6,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import ContractVersionError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.specs.job import JOB_KINDS, Job, JobSpec, ProgramSpec, StreamSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.jobs.job import JOB_KINDS, Job, JobSpec, ProgramSpec, StreamSpec
+from airflow_hiveacid.jobs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
     CompactionChoice,
@@ -20,7 +20,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     RestoreSpec,
     WhenGone,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     ColumnMatch,
     CreateAsSpec,
     DeleteSpec,

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import InvalidNameError
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import Job, JobSpec, ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.jobs.job import Job, JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.plan.reruns import differing_parts
 
 STATEMENTS = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from airflow_hiveacid.arrow.limits import LIBRARY_LIMITS, Limits
+from airflow_hiveacid.arrow import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import Metastore
 from airflow_hiveacid.lake.connection import Lake

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow.limits import Limits
+from airflow_hiveacid.arrow import Limits
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     CommitStateUnknownError,
@@ -28,7 +28,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, Constraints, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
+from airflow_hiveacid.jobs.job import JobStatus, RowCounts
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.fake_client import FakeClient

@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
 )
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus
+from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.lake.connection import Lake
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 
@@ -35,6 +35,20 @@ def test_a_table_tells_its_history_and_its_health(warehouse: Warehouse, lake: La
     assert len(table.history(most=1).versions) == 1
     health = {one.partition: (one.deltas, one.delete_deltas) for one in table.health()}
     assert health == {"day=2026-01-01": (1, 1), "day=2026-02-01": (1, 0)}
+
+
+def test_the_history_names_each_statement_as_its_result_does(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    warehouse.create(partition_columns=DAY)
+    table = lake.table(T)
+    table.append(rows(1, 2, day=[JAN, FEB]))
+    table.delete("id = 1")
+    table.overwrite(rows(3, day=[FEB]))
+    table.delete(keys=rows(3).select(["id"]))
+    table.upsert(rows(4, day=[FEB]), keys=["id"])
+    operations = [version.operation for version in table.history().versions]
+    assert operations == ["merge", "merge", "overwrite", "delete", "insert"]
 
 
 @pytest.mark.parametrize("choice", ["minor", "major", "auto"])

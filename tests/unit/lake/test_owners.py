@@ -15,7 +15,6 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     StoreFullError,
 )
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -24,9 +23,10 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import RestoreSpec
 from airflow_hiveacid.jobs.metastore_statements import AddPartitions, NewPartition
-from airflow_hiveacid.jobs.specs.maintenance import RestoreSpec
-from airflow_hiveacid.jobs.specs.statements import LoadSpec, TruncateSpec, UpdateSpec
+from airflow_hiveacid.jobs.statements import LoadSpec, TruncateSpec, UpdateSpec
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
     check_definition,
@@ -35,7 +35,7 @@ from airflow_hiveacid.maintenance.ownership import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.storage.stores.notes.table_notes import noted_owner
+from airflow_hiveacid.storage.stores.table_notes import noted_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import COLUMNS
@@ -45,8 +45,8 @@ from tests.unit.lake.lakes import T, Warehouse, ids, rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from airflow_hiveacid.format.records.maintenance import Owner
-    from airflow_hiveacid.jobs.specs.job import Job
+    from airflow_hiveacid.format.records import Owner
+    from airflow_hiveacid.jobs.job import Job
     from airflow_hiveacid.lake.connection import Lake
 
 FULL, ONLY = TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY
@@ -188,6 +188,74 @@ def test_a_note_is_found_at_any_distance_above_a_partition(
     with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
         lake.table("default.b").append(rows(9, p=1))
     assert ids(lake.table(T)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("ext", "ext/inner"), ("s/2024/01", "s/2024")], ids=["below", "around"]
+)
+def test_a_partition_below_or_around_one_of_another_table_is_not_changed(
+    warehouse: Warehouse, lake: Lake, first: str, second: str
+) -> None:
+    client = FakeClient(warehouse.server)
+    for name, path in ((T, first), ("default.b", second)):
+        _partitioned(warehouse, name, FULL)
+        places = {P_1: f"file:{warehouse.root}/{path}"}
+        client.add_partitions(client.get_table(TableRef.parse(name)), [P_1], locations=places)
+    lake.table(T).append(rows(1, p=1))
+    before = stored(warehouse.root / first)
+    with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
+        lake.table("default.b").append(rows(9, p=1))
+    assert stored(warehouse.root / first) == before
+    assert not list((warehouse.root / second).glob("delta_*"))
+
+
+def test_a_table_owns_its_directory_before_it_has_a_partition(
+    warehouse: Warehouse, lake: Lake
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, twin = FakeClient(warehouse.server), TableRef("default", "twin")
+    table = client.get_table(TableRef.parse(T))
+    take_ownership(client, table)
+    client.create_table(
+        NewTable(
+            ref=twin,
+            location=table.location,
+            columns=COLUMNS,
+            partition_columns=table.partition_columns,
+        )
+    )
+    with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
+        lake.table(str(twin)).append(rows(9, p=1))
+    assert not (warehouse.root / "s/p=1").exists()
+
+
+@pytest.mark.parametrize("where", ["out/ext", "out"])
+@pytest.mark.parametrize("work", ["append", "compact", "clean"])
+def test_a_note_that_cannot_be_read_at_a_partition_or_is_damaged_above_stops_the_job(
+    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str, work: str
+) -> None:
+    _partitioned(warehouse, T, FULL)
+    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/out/ext"
+    client.add_partitions(client.get_table(TableRef.parse(T)), [P_1], locations={P_1: place})
+    for number in range(3):
+        lake.table(T).append(rows(number, p=1))
+    if where == "out":
+        (warehouse.root / "out/_hiveacid").mkdir()
+        (warehouse.root / "out/_hiveacid/_owner.json").write_text("{")
+
+    def read(location: str) -> Owner | None:
+        if location == place and where != "out":
+            raise StorageError(f"cannot read {location}: no answer")
+        return noted_owner(location)
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", read)
+    before = stored(warehouse.root)
+    words = "not a note" if where == "out" else "no answer"
+    with pytest.raises((StorageError, PartitionsFailedError), match=words):
+        OUTSIDE[work](lake, T)
+    assert {path for path in stored(warehouse.root) if "_hiveacid" not in str(path)} == {
+        path for path in before if "_hiveacid" not in str(path)
+    }
 
 
 @pytest.mark.parametrize(("kind", "work"), [one for one in KINDS if one[1] != "restore"])

@@ -29,14 +29,14 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
     UnknownColumnError,
 )
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.results import JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.jobs.job import JobStatus, RowCounts
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.streams import StreamWriter
 from airflow_hiveacid.metastore.port import MetastorePort, TxnState
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.streams import LastBatch, Stream, StreamReport
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.errors import ServerStartError
-from airflow_hiveacid.local.process import ProcessRecord, kill
+from airflow_hiveacid.local.process import ProcessRecord, ServerStartError, kill
 from tests.support.logins.daemon import Daemon
 
 _LISTENS = """

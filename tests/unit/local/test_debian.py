@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.errors import MissingProgramError
+from airflow_hiveacid.local.process import MissingProgramError
 from tests.support.logins.debian import find_programs
 
 

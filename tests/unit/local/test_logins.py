@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.errors import LocalServerError
+from airflow_hiveacid.local.process import LocalServerError
 from tests.support.logins import debian
 from tests.support.logins.directory import LocalDirectory, LocalDirectoryConfig
 from tests.support.logins.kdc import LocalKdc, LocalKdcConfig

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.local import __main__ as command_line
-from airflow_hiveacid.local.errors import MissingProgramError
-from airflow_hiveacid.local.metastore.server import LocalMetastore
+from airflow_hiveacid.local.process import MissingProgramError
+from airflow_hiveacid.local.server import LocalMetastore
 
 
 def test_status_without_a_metastore_exits_with_3(

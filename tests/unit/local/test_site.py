@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.local.access import Access, Language
 from airflow_hiveacid.local.site import (
+    Access,
+    Language,
     LocalMetastoreConfig,
     PostgresDatabase,
     fingerprint,

@@ -13,14 +13,13 @@ import pytest
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import LocationPermissionError
 from airflow_hiveacid.format.table import Column, PartitionName
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.looks import FEW
+from airflow_hiveacid.maintenance.health import FEW
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.plan.looks import FULL_LOOK
-from airflow_hiveacid.storage.stores import locations
+from airflow_hiveacid.storage.stores import json_files, locations
 from airflow_hiveacid.storage.stores.filesystem import read_bytes
-from airflow_hiveacid.storage.stores.notes import json_files
 from tests.support.request_counts import CountingMetastore, counting_store
 from tests.unit.arrow.lake import Lake, made
 

@@ -11,15 +11,14 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Reset, Tag, TaggedRoot
+from airflow_hiveacid.format.records import Reset, Tag, TaggedRoot
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.maintenance import looks
+from airflow_hiveacid.jobs.maintenance import CompactSpec
+from airflow_hiveacid.maintenance import health
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
-from airflow_hiveacid.maintenance.noted_values import NotedValues, noted_values
-from airflow_hiveacid.maintenance.stored_files import stored_files
-from airflow_hiveacid.storage.stores.notes import job_ledger
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.maintenance.stored_files import NotedValues, noted_values, stored_files
+from airflow_hiveacid.storage.stores import job_ledger
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.arrow.lake import Lake, made
 from tests.unit.lake.lakes import Warehouse
@@ -55,7 +54,7 @@ def held(content: bytes) -> bytes:
 def test_each_note_with_a_name_is_sufficient_to_report_the_name(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "FEW", 0)
+    monkeypatch.setattr(health, "FEW", 0)
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 4)
     for number in range(5):
         lake.insert((number, ANN.values[0]))

@@ -6,9 +6,12 @@ import pytest
 
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.metastore.client.metastore_client import connect
-from airflow_hiveacid.metastore.compaction_queue import CompactionEntry, CompactionState
-from airflow_hiveacid.metastore.compaction_queue import CompactionType as CompactionKind
+from airflow_hiveacid.metastore.client import connect
+from airflow_hiveacid.metastore.compaction_queue import (
+    CompactionEntry,
+    CompactionState,
+    CompactionType as CompactionKind,
+)
 from airflow_hiveacid.metastore.gen.compaction.ttypes import (
     CompactionInfoStruct,
     CompactionType,

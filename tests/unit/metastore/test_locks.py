@@ -6,11 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.metastore.locks import (
-    LockComponent,
-    components_for,
-    named_behind_table_lock,
-)
+from airflow_hiveacid.metastore.locks import LockComponent, components_for, named_behind_table_lock
 from tests.contract.bench import access, month
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation

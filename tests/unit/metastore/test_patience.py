@@ -12,11 +12,15 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreLoginError, MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import BearerLogin, PasswordLogin, SecretSource
+from airflow_hiveacid.jobs.endpoint import (
+    BearerLogin,
+    MetastoreEndpoint,
+    PasswordLogin,
+    SecretSource,
+    Transport,
+)
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
-from airflow_hiveacid.metastore.client import connection
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect, connection
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.metastore import process_user, user_path
 from airflow_hiveacid.metastore.catalog import NewTable, table_struct
-from airflow_hiveacid.metastore.process_user import process_user, user_path
 
 
 def test_the_process_user_is_the_login_name(monkeypatch: pytest.MonkeyPatch) -> None:

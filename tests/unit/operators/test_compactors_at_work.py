@@ -13,8 +13,8 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, lock_of_compactors
-from airflow_hiveacid.operators.collecting.findings import LocksNow
-from airflow_hiveacid.operators.collecting.survey import MeasuredTable, survey
+from airflow_hiveacid.operators.reporting.findings import LocksNow
+from airflow_hiveacid.operators.reporting.survey import MeasuredTable, survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient

@@ -25,8 +25,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.job import Job, ProgramSpec
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.jobs.job import Job, ProgramSpec
+from airflow_hiveacid.jobs.maintenance import (
     ChangeFeedSpec,
     CleanSpec,
     CompactionChoice,
@@ -37,7 +37,7 @@ from airflow_hiveacid.jobs.specs.maintenance import (
     RebalanceSpec,
     RestoreSpec,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     ColumnMatch,
     CreateAsSpec,
     DeleteSpec,

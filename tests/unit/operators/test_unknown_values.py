@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import KeepingRefusedError
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs import metastore_statements as statements
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_planner import plan_tables
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.maintenance.removal import ready_entries
@@ -23,7 +23,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_pool,
     our_worker_id,
 )
-from airflow_hiveacid.metastore.definitions.questions import answer
+from airflow_hiveacid.metastore.definitions.statements import answer
 from airflow_hiveacid.metastore.entry_status import EntryStatus
 from airflow_hiveacid.metastore.locks import LockInfo
 from airflow_hiveacid.metastore.port import OpenTxn, TxnState
@@ -31,10 +31,10 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     cancel_compactions,
     end_dead_entries,
 )
-from airflow_hiveacid.operators.collecting.findings import lock_findings
-from airflow_hiveacid.operators.collecting.survey import survey
+from airflow_hiveacid.operators.reporting.findings import lock_findings
+from airflow_hiveacid.operators.reporting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep
 from airflow_hiveacid.watch.compactions import queue_state
 from tests.contract.fake_client import FakeClient

@@ -4,15 +4,14 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TableInfo, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, Off
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, Off
 from airflow_hiveacid.plan.compaction import CompactionPlan, NoCompaction, plan_compaction
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.limits import HealthLimits, TableMeasures
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits, TableMeasures
 from airflow_hiveacid.plan.thresholds import (
     SMALL_FILE_BYTES,
     CompactionPolicy,

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.records.maintenance import FirstSeen, LeftUpload, Reader
+from airflow_hiveacid.format.records import FirstSeen, LeftUpload, Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.plan import cleaning
 
 MAX = 9223372036854775807
@@ -135,7 +135,7 @@ def test_replaced_directories_are_kept_for_the_retention_time() -> None:
     seen = {"base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=950.0)}
     kept = plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0)
     assert kept.remove == ()
-    assert {one.why for one in kept.keep} == {"kept for 1 min, of which 10 s remain"}
+    assert {one.why for one in kept.keep} == {"the retention of 1 min ends in 10 s"}
     found = plan(state(), f"9:{MAX}::", seen=seen, retention_s=60.0, now_s=1010.0)
     assert [r.path for r in found.remove] == OLD
 

@@ -4,13 +4,13 @@ import dataclasses
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.format.table import TransactionalKind
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan import compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 

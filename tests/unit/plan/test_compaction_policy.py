@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec, Off
+from airflow_hiveacid.jobs.maintenance import CompactSpec, Off
 from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.compaction_policy import (
     COUNT_PARAMETER,

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec, UpdateSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.plan.statements.constraints import checks_of, value_or_default
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, resolve_insert, resolve_update
 

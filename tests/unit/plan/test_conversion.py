@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import StatementId, WriteId
 from airflow_hiveacid.format.names import DeltaName
-from airflow_hiveacid.format.records.maintenance import Move
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.table import (
     COPY_OF,
     Column,
@@ -17,7 +17,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import ConversionTarget
+from airflow_hiveacid.jobs.maintenance import ConversionTarget
 from airflow_hiveacid.plan.conversion import (
     emptied_by,
     moves_in,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.plan.firing import Firing, can_fire, fires
+from airflow_hiveacid.plan.thresholds import Firing, can_fire, fires
 
 _LAST = Firing(table_id="1", write_id=10, at_s=1000.0, ended_entry=3)
 

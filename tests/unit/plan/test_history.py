@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import TimeBounds
+from airflow_hiveacid.format.records import TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.plan.history import Allocation, Knowledge, Sighting, as_of_time
 

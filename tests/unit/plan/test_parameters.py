@@ -10,9 +10,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import statements
-from airflow_hiveacid.jobs.specs.job import JobSpec
+from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements import parameters
 

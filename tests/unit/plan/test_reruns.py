@@ -6,9 +6,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import FencedError, RerunRefusedError, StatementChangedError
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.job import OnRerun
+from airflow_hiveacid.jobs.job import OnRerun
 from airflow_hiveacid.plan.reruns import Batch, Run, earlier_run
 
 TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange, up_to
+from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeRange, up_to
-from airflow_hiveacid.format.state.directories import FileEntry, Listing
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 
 NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::7")

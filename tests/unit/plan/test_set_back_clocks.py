@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.plan.history import Knowledge, as_of_time

@@ -23,9 +23,9 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.plan.statements.arguments import source_spec
-from airflow_hiveacid.plan.statements.source_options import check_location, check_options
+from airflow_hiveacid.plan.statements.arguments import check_location, check_options, source_spec
 
 
 @pytest.mark.parametrize(

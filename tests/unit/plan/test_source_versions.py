@@ -4,8 +4,8 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements.arguments import check_source_early, source_spec
 from airflow_hiveacid.plan.statements.dml import check_source

@@ -7,7 +7,7 @@ from airflow_hiveacid.format.errors import (
     SharedTargetError,
     StatementOrderError,
 )
-from airflow_hiveacid.jobs.specs.statements import (
+from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,

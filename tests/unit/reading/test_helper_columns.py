@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_hiveacid.reading.request import free_name
+from airflow_hiveacid.reading import free_name
 
 
 def test_a_helper_column_takes_the_first_name_that_no_column_has() -> None:

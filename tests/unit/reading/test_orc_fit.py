@@ -14,15 +14,14 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.reading import KeyRange, ReadRequest
 from airflow_hiveacid.reading.orc_fit import is_column, judged
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.storage.acid import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb

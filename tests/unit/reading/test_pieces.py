@@ -11,7 +11,7 @@ import pytest
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.reading.pieces import TASK_BYTES, Packed, into_tasks
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE

@@ -12,8 +12,8 @@ import pytest
 from pyarrow import orc
 
 from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.reading.plain_fit import PlainVerdict, judged_plain
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
+from airflow_hiveacid.reading import KeyRange, ReadRequest
+from airflow_hiveacid.reading.orc_fit import PlainVerdict, judged_plain
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.judges.golden_plain import GOLDEN_PLAIN, PlainCase
@@ -223,6 +223,6 @@ def test_text_files_are_left_to_our_reader() -> None:
 def test_columns_with_names_that_spark_reserves_are_left_to_our_reader(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("airflow_hiveacid.reading.plain_fit._TAKEN", frozenset({"a"}), raising=True)
+    monkeypatch.setattr("airflow_hiveacid.reading.orc_fit._TAKEN", frozenset({"a"}), raising=True)
     assert reasons("life_parquet", "a") == {"a column has a name that Spark needs"}
     assert reasons("life_parquet", "b") == {None}

@@ -19,8 +19,8 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, ProgramSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, ProgramSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
@@ -110,7 +110,8 @@ def work() -> Work:
 
 
 def planned(table: TableInfo, operation: DataOperation) -> PlannedStatement:
-    return PlannedStatement(kind="insert", table=table, operations=frozenset({operation}))
+    spec = InsertSpec(target=str(table.ref), source=SourceSpec())
+    return PlannedStatement(spec=spec, table=table, operations=frozenset({operation}))
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
+from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.state.directories import Listing
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import Overview
@@ -22,7 +22,7 @@ from airflow_hiveacid.metastore.compaction_queue import CompactionState, Compact
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

@@ -22,11 +22,9 @@ from airflow_hiveacid.format.errors import (
     Winner,
     WriteConflictError,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import SecretSource
-from airflow_hiveacid.jobs.results import ExitCode, JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, SecretSource
+from airflow_hiveacid.jobs.job import ExitCode, JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.spark import runtime
 from airflow_hiveacid.spark.writing.context import JobContext
@@ -319,7 +317,7 @@ def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died
     file, answer = tmp_path / "worker", tmp_path / "result.json"
     file.touch()
     holds = (
-        "import pathlib, sys; from airflow_hiveacid.jobs.worker_file import locked\n"
+        "import pathlib, sys; from airflow_hiveacid.jobs.contract import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
     )
     steps: list[str] = []

@@ -20,9 +20,15 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus, RowCounts
-from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun, StreamSpec, kind_of
-from airflow_hiveacid.jobs.specs.statements import StreamTable
+from airflow_hiveacid.jobs.job import (
+    JobResult,
+    JobSpec,
+    JobStatus,
+    OnRerun,
+    RowCounts,
+    StreamSpec,
+)
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake import session, statements
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.spark import streams
@@ -71,7 +77,7 @@ def write(job: JobContext, rows: Any) -> JobResult:  # noqa: ANN401 - a frame
     target = job.with_constraints(job.insertable_table("default.t"))
     values = pa.table({"id": pa.array(rows.ids, pa.int64())})
     statement = statements.insertion(target, values, overwrites=False)
-    return run_statements(job, [planned(kind_of(statement.spec), statement.work, job.client)])
+    return run_statements(job, [planned(statement.spec, statement.work, job.client)])
 
 
 def context(

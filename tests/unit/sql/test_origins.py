@@ -13,8 +13,7 @@ import pytest
 from sqlglot.errors import SqlglotError
 from sqlglot.lineage import lineage
 
-from airflow_hiveacid.jobs.parameters import Parameter, Value, ValueType
-from airflow_hiveacid.jobs.specs.statements import SOURCE_VIEW
+from airflow_hiveacid.jobs.statements import SOURCE_VIEW, Parameter, Value, ValueType
 from airflow_hiveacid.sql.origins import Origins, Relation, Tracer, Use
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import changes_of

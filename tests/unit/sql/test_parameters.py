@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.jobs.metastore_statements import DropPartitions
-from airflow_hiveacid.jobs.parameters import ValueType
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs.statements import ValueType
 from airflow_hiveacid.plan.statements.dml import sql_string
 from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
 from airflow_hiveacid.sql.script import read_script

@@ -7,17 +7,14 @@ from sqlglot import exp
 
 from airflow_hiveacid.format.errors import SqlTextError
 from airflow_hiveacid.format.table import TableRef
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.statements import (
-    InsertSpec,
-    MergeSpec,
-)
-from airflow_hiveacid.sql.expressions.expressions import NameScope
+from airflow_hiveacid.jobs.job import Job
+from airflow_hiveacid.jobs.statements import InsertSpec, MergeSpec
+from airflow_hiveacid.sql.expressions import NameScope
 from airflow_hiveacid.sql.script import read_script
 from airflow_hiveacid.sql.statements.update_delete import agreed
+from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.text.names import NamedTable
 from airflow_hiveacid.sql.text.nodes import check_table
-from airflow_hiveacid.sql.text.text import statements_of
 from tests.support.cases import jobs_of, refusals_of
 
 CASES = Path(__file__).parent / "cases"

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.types import (
     parse_type,
 )
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, GoldenSnapshot, cases
 

@@ -14,9 +14,8 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import AttemptId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.records.commits import CommitNote, TimeBounds
+from airflow_hiveacid.format.records import CommitNote, TimeBounds
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -24,7 +23,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -34,7 +34,7 @@ from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

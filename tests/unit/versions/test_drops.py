@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreUnavailableError, VersionGoneError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.metastore_statements import AddPartitions, DropPartitions, NewPartition
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.versions.losses import noted_drop
 from airflow_hiveacid.versions.restoring import differing_now
 from tests.support.terms import job_terms

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
-from airflow_hiveacid.format.records.keeping import Promises
+from airflow_hiveacid.format.records import Promises
 from airflow_hiveacid.format.table import PartitionName, TransactionalKind
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more

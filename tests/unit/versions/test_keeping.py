@@ -7,9 +7,9 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Keeping, OwnCompaction, Promises
-from airflow_hiveacid.format.state.versions import Guarantee, VersionSpec
+from airflow_hiveacid.format.records import Horizon, Keeping, OwnCompaction, Promises
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.versions import Guarantee, VersionSpec
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.entry_status import unfinished
@@ -20,17 +20,17 @@ from airflow_hiveacid.plan.keeping import (
     duration,
     readable_for,
 )
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import (
     keep,
     keep_no_more,
     keep_readable,
+    make_tag,
     note_as_ours,
     opted_out_of,
 )
 from airflow_hiveacid.versions.past import promises_of
-from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
@@ -108,6 +108,14 @@ def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
         assert bench.names(version=2) == [D1, D2]
         bench.clean()
         assert bench.notes.is_kept()
+
+
+def test_a_guarantee_holds_beside_the_compactions_that_ended_before_it(bench: Bench) -> None:
+    bench.we_write()
+    for _ in range(3):
+        bench.somebody_compacts()
+    keep(bench.client, bench.table)
+    assert promises_of(bench.client, bench.table).keeping is not None
 
 
 def test_our_own_compaction_does_not_end_the_guarantee(bench: Bench) -> None:
@@ -218,6 +226,16 @@ def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
     with pytest.raises(errors.KeepingRefusedError):
         keep_readable(bench.client, bench.ref, "7 days")
     # nothing but these stops the next compaction, which would again refuse the guarantee
+    assert bench.table.parameters["no_auto_compaction"] == "True"
+
+
+def test_a_tag_needs_the_parameters_until_its_guarantee_begins_again(bench: Bench) -> None:
+    bench.we_write()
+    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.somebody_compacts()
+    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.clean()
+    assert not bench.notes.is_kept()
     assert bench.table.parameters["no_auto_compaction"] == "True"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.past import past_of

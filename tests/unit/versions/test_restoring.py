@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now, warn_of_new
-from airflow_hiveacid.versions.tags import make_tag
 from tests.unit.versions.conftest import Bench
 
 

@@ -9,20 +9,18 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.keeping import Horizon, Tag
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import Horizon, Tag
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan import cleaning as cleaning_module
 from airflow_hiveacid.plan.cleaning import plan_cleaning
 from airflow_hiveacid.plan.keeping import READABLE_FOR
-from airflow_hiveacid.storage.stores import listing
+from airflow_hiveacid.storage.stores import json_files, listing
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
-from airflow_hiveacid.versions.keeping import keep_no_more
-from airflow_hiveacid.versions.tags import make_tag
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.keeping import keep_no_more, make_tag
 from tests.unit.versions import conftest as bench_module
 from tests.unit.versions.conftest import Bench
 

@@ -19,8 +19,8 @@ from airflow_hiveacid.format.errors import VersionGoneError, VersionNotSettledEr
 from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table

@@ -12,23 +12,22 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.state.acid_state import resolve
-from airflow_hiveacid.format.state.change_range import ChangeRange
-from airflow_hiveacid.format.state.versions import VersionSpec, newest_of
 from airflow_hiveacid.format.table import PartitionName
+from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
-from airflow_hiveacid.versions.keeping import keep
-from airflow_hiveacid.versions.tags import make_tag
-from airflow_hiveacid.versions.write_range import Version, WriteRange, between
+from airflow_hiveacid.versions.history import Version, WriteRange, between
+from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.contract.bench import access
 from tests.unit.versions.conftest import Bench
 

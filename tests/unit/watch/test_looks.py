@@ -12,8 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.plan.compaction_policy import GivenThresholds
-from airflow_hiveacid.plan.limits import HealthLimits
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds, HealthLimits
 from airflow_hiveacid.plan.looks import LastLook
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.watch.conditions import CompactionNeeded, LimitReached
@@ -22,8 +21,8 @@ from tests.support.request_counts import CountingMetastore, counting_store
 from tests.unit.arrow.lake import Lake, made
 
 if TYPE_CHECKING:
+    from airflow_hiveacid.watch import Observation
     from airflow_hiveacid.watch.conditions import Condition
-    from airflow_hiveacid.watch.polls import Observation
     from tests.contract.fake_metastore import FakeMetastore
     from tests.contract.manual_clock import ManualClock
 

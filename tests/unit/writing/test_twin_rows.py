@@ -10,9 +10,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
 from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
-from airflow_hiveacid.writing.twin_rows import named_twins, row_text
+from airflow_hiveacid.writing.event_files import named_twins, row_text
 from tests.unit.storage.orc_tables import B0, insert, write_acid
 
 KEY = (1, B0, 0)

@@ -14,11 +14,10 @@ from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import Owner
-from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.records import LedgerEntry, Owner
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -29,22 +28,21 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec, OnRerun
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, OnRerun
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.reruns import Run
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_files
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing import abandoned, publish
+from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
+from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.job import WritingJob
 from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
 from airflow_hiveacid.writing.restarts import already_done
@@ -731,7 +729,7 @@ def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     clock.sleep(21)
     server.reap()
     with monkeypatch.context() as patch:
-        patch.setattr(abandoned, "delete_directory", cannot_delete)
+        patch.setattr(publish, "delete_directory", cannot_delete)
         with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]

@@ -11,8 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,19 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from airflow_hiveacid.format import names
-from airflow_hiveacid.format.bucket_codec import decode
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.errors import (
     DanglingDeleteError,
     InvalidNameError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, WriteId, decode
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.change_range import ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
 from airflow_hiveacid.storage.acid.read.reader import read_bucket_properties, read_identity

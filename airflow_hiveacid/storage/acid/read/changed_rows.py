@@ -1,6 +1,6 @@
 """Read the rows that were inserted or deleted in a range of write IDs, as Arrow batches.
 
-Input is the data files of one segment of a root's history (`format.state.change_range`), each with
+Input is the data files of one segment of a root's history (`format.change_range`), each with
 the delete files that may contain events for its rows. A row is inserted ("born" in the code) at the
 write ID of its insert event. It is deleted ("dies") at that of its first delete event, or of the
 overwrite that ends the segment. Two kinds of rows are not reported:
@@ -21,11 +21,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.state.change_range import ChangeRange, ChangeSegment
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, KeyBounds, bounds_of, meeting
+from airflow_hiveacid.storage.acid.read import AcidFile, KeyBounds, bounds_of, meeting
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles
 from airflow_hiveacid.storage.acid.read.old_rows import Stripes
 from airflow_hiveacid.storage.acid.read.reader import read_identity

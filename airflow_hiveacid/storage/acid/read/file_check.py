@@ -15,15 +15,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, has_acid_columns
-from airflow_hiveacid.storage.acid.row_schema import (
+from airflow_hiveacid.storage.acid import (
     CURRENT_WRITE_ID,
     OPERATION,
     OPERATION_COLUMN_ID,
     ORIGINAL_WRITE_ID,
     Operation,
 )
+from airflow_hiveacid.storage.acid.identity import Key, Keys
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, has_acid_columns
 from airflow_hiveacid.storage.orc.footer import OrcTail
 
 _EXPECTED: Final[Mapping[FileKind, Operation]] = {

@@ -15,20 +15,26 @@ from typing import Final
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import names
-from airflow_hiveacid.format.bucket_codec import MAX_BUCKET_ID, decode, encode
+from airflow_hiveacid.format.acid_state import AcidState
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, StatementId, WriteId
-from airflow_hiveacid.format.state.acid_state import AcidState
-from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
-from airflow_hiveacid.storage.acid.read import acid_file
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.format.ids import (
+    MAX_BUCKET_ID,
+    BucketId,
+    BucketProperty,
+    RowId,
+    StatementId,
+    WriteId,
+    decode,
+    encode,
+)
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, read
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, read_bytes
-from airflow_hiveacid.storage.stores.hdfs.streams import OPEN_FILE
-from airflow_hiveacid.storage.stores.locations import client_of, locate
+from airflow_hiveacid.storage.stores.hdfs.handler import OPEN_FILE
+from airflow_hiveacid.storage.stores.locations import client_of, locate, traits_of
 from airflow_hiveacid.storage.stores.threads import each_in_threads
-from airflow_hiveacid.storage.stores.traits import traits_of
 
 _WRITE_ID_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[0]
 _BUCKET_COLUMN_ID: Final = IDENTITY_COLUMN_IDS[1]
@@ -51,7 +57,7 @@ class FooterFacts:
 def footer_facts(fs: pafs.FileSystem, path: str, length: int) -> FooterFacts:
     """Return the facts from one file's footer."""
     tail = read_tail(fs, path, length)
-    is_acid = acid_file.has_acid_columns(tail)
+    is_acid = read.has_acid_columns(tail)
     bounds = tail.integer_range(_BUCKET_COLUMN_ID) if is_acid else None
     return FooterFacts(
         is_acid=is_acid,
@@ -139,20 +145,20 @@ class RootFiles:
         """Return the facts from the footer of a file with this committed length."""
         return self.footers.of(self.path(entry), length)
 
-    def first_files(self) -> tuple[acid_file.AcidFile, ...]:
+    def first_files(self) -> tuple[read.AcidFile, ...]:
         """Return the files of the base, or else the original files, sorted by path."""
         if self.state.base is not None:
-            return tuple(_in_directory(self, self.state.base, acid_file.FileKind.DATA))
+            return tuple(_in_directory(self, self.state.base, read.FileKind.DATA))
         return tuple(_originals(self, self.state.originals, _BEFORE_ALL, StatementId(0)))
 
-    def delta_files(self) -> tuple[acid_file.AcidFile, ...]:
+    def delta_files(self) -> tuple[read.AcidFile, ...]:
         """Return the files of the deltas, sorted by directory in Hive's order, then by path."""
-        each = (_in_directory(self, d, acid_file.FileKind.DATA) for d in self.state.deltas)
+        each = (_in_directory(self, d, read.FileKind.DATA) for d in self.state.deltas)
         return tuple(itertools.chain.from_iterable(each))
 
-    def delete_files(self) -> tuple[acid_file.AcidFile, ...]:
+    def delete_files(self) -> tuple[read.AcidFile, ...]:
         """Return the files of the delete deltas, in the order of `delta_files`."""
-        each = (_in_directory(self, d, acid_file.FileKind.DELETE) for d in self.state.delete_deltas)
+        each = (_in_directory(self, d, read.FileKind.DELETE) for d in self.state.delete_deltas)
         return tuple(itertools.chain.from_iterable(each))
 
 
@@ -170,13 +176,13 @@ def roots_of(states: Iterable[AcidState]) -> list[RootFiles]:
 
 
 def _in_directory(
-    root_files: RootFiles, directory: AcidDirectory, kind: acid_file.FileKind
-) -> Iterator[acid_file.AcidFile]:
+    root_files: RootFiles, directory: AcidDirectory, kind: read.FileKind
+) -> Iterator[read.AcidFile]:
     directory.require_known_files(root_files.state.location)
     raw: list[FileEntry] = []
     low = _BEFORE_ALL
     high: WriteId | None = None
-    if isinstance(directory.name, names.DeltaName) and kind is acid_file.FileKind.DATA:
+    if isinstance(directory.name, names.DeltaName) and kind is read.FileKind.DATA:
         low, high = directory.name.low, directory.name.high  # only these inserts have a bound
     for entry in directory.files:
         name = names.parse_file_name(entry.name)
@@ -184,13 +190,13 @@ def _in_directory(
         if not length:
             continue
         if (
-            kind is acid_file.FileKind.DATA
+            kind is read.FileKind.DATA
             and not isinstance(name, names.BucketFileName)
             and not root_files.facts(entry, length).is_acid
         ):
             raw.append(entry)
             continue
-        yield acid_file.AcidFile(
+        yield read.AcidFile(
             store=root_files.store,
             path=root_files.path(entry),
             key=entry.path,
@@ -255,7 +261,7 @@ def committed_length(
 
 def _loaded(
     root_files: RootFiles, directory: AcidDirectory, raw: Sequence[FileEntry]
-) -> Iterator[acid_file.AcidFile]:
+) -> Iterator[read.AcidFile]:
     """Yield files that LOAD DATA moved into a delta or base; rows get the directory's write ID."""
     name = directory.name
     is_single = isinstance(name, names.BaseName) or name.low == name.high
@@ -273,7 +279,7 @@ def _originals(
     entries: Iterable[FileEntry],
     write_id: WriteId,
     statement_id: StatementId,
-) -> Iterator[acid_file.AcidFile]:
+) -> Iterator[read.AcidFile]:
     # Row IDs continue across the files of a bucket, sorted by path, in all readers and writers: the
     # first compaction or delete makes them permanent (OrcRawRecordMerger.OriginalReaderPair).
     next_row: dict[BucketId, int] = {}
@@ -287,16 +293,16 @@ def _originals(
             raise CorruptFileError(path=path, reason="it has ACID columns outside base and delta")
         first = next_row.get(name.bucket_id, 0)
         next_row[name.bucket_id] = first + facts.rows
-        yield acid_file.AcidFile(
+        yield read.AcidFile(
             store=root_files.store,
             path=path,
             key=entry.path,
             length=entry.size_bytes,
-            kind=acid_file.FileKind.ORIGINAL,
+            kind=read.FileKind.ORIGINAL,
             bucket_id=name.bucket_id,
             least_write_id=write_id,
             greatest_write_id=write_id,
-            synthetic=acid_file.SyntheticIdentity(
+            synthetic=read.SyntheticIdentity(
                 write_id=write_id,
                 bucket_property=encode(name.bucket_id, statement_id),
                 first_row_id=RowId(first),

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
+from airflow_hiveacid.format.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.format.state.directories import AcidDirectory, FileEntry
 from airflow_hiveacid.format.table import READS_ORIGINALS, TransactionalKind
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.file_check import require_new_rows
 from airflow_hiveacid.storage.acid.read.files import committed_length, why_no_original
 from airflow_hiveacid.storage.orc.tail import read_tail

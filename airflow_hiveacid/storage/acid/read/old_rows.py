@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.identity import Keys
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, bounds_of
+from airflow_hiveacid.storage.acid.read import AcidFile, bounds_of
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm

@@ -21,21 +21,16 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, IDENTITY_SCHEMA, ROW, root_schema
 from airflow_hiveacid.storage.acid.events import insert_columns
 from airflow_hiveacid.storage.acid.identity import Key, Keys
-from airflow_hiveacid.storage.acid.read.acid_file import (
+from airflow_hiveacid.storage.acid.read import (
     AcidFile,
     FileKind,
     SyntheticIdentity,
     has_acid_columns,
 )
 from airflow_hiveacid.storage.acid.read.file_check import FileCheck, as_new_rows, require_new_rows
-from airflow_hiveacid.storage.acid.row_schema import (
-    IDENTITY_COLUMN_IDS,
-    IDENTITY_SCHEMA,
-    ROW,
-    root_schema,
-)
 from airflow_hiveacid.storage.orc.footer import OrcTail, StripeInfo, TypeKind, Writer
 from airflow_hiveacid.storage.orc.view import (
     DEFAULT_BATCH_ROWS,

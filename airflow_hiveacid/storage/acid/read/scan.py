@@ -16,15 +16,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import merge
-from airflow_hiveacid.storage.acid.read import reader
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS, ROW, merge
+from airflow_hiveacid.storage.acid.read import AcidFile, reader
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS, ROW
 from airflow_hiveacid.storage.orc.view import DEFAULT_BATCH_ROWS
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.convert import Matching

@@ -1,42 +1,38 @@
 """Copy flat ORC files into one file of the table; a flat file contains only a table's rows.
 
-Another program, such as Spark, wrote them (`flat_layout`). Streams are copied without decoding, and
+Another program, such as Spark, wrote them. Streams are copied without decoding, and
 columns get new IDs. An ACID file of insert events also gets five identity columns (as runs), the
 struct `row`, and the tail. A key column is not copied.
+
+Some columns have another type that represents the same values exactly (`flat_kind`), such as a date
+its day number. A key column may follow, with one string that identifies the rows' target.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
+from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.format.types import PrimitiveType
-from airflow_hiveacid.storage.acid import row_schema
-from airflow_hiveacid.storage.acid.write.flat_layout import (
-    SHIFT,
-    UTC_ZONES,
-    check_flat,
-    has_times,
-    key_of,
-)
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.write.tail import (
     AcidFacts,
     compose_tail,
     plain_types,
     whole_tail,
 )
-from airflow_hiveacid.storage.orc.compression import Compression
-from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
+from airflow_hiveacid.storage.orc.encoders import RunColumn, RunLayout, Series, column_of_runs
+from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, restate_bounds
 from airflow_hiveacid.storage.orc.stripe_copy import (
     DATA,
@@ -50,6 +46,115 @@ from airflow_hiveacid.storage.orc.stripe_copy import (
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
+from airflow_hiveacid.storage.values.column_types import TypeNode
+
+UTC_ZONES: Final = frozenset(
+    {"UTC", "GMT", "Etc/UTC", "Etc/GMT", "Z", "UCT", "Etc/UCT", "Zulu", "Etc/Zulu", "Etc/Universal"}
+)
+"""Names of time zones that equal UTC; files with these zones store timestamps unchanged."""
+
+_TIMES: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
+SHIFT: Final = acid.ROW_COLUMN_ID
+"""The number to add to the column IDs of a flat file when its columns become fields of `row`."""
+
+_KINDS: Final[Mapping[type, TypeKind]] = {
+    hive.DecimalType: TypeKind.DECIMAL,
+    hive.ArrayType: TypeKind.LIST,
+    hive.StructType: TypeKind.STRUCT,
+}
+_LEAVES: Final = (hive.PrimitiveType, hive.CharType, hive.VarcharType, hive.DecimalType)
+_NESTED: Final = frozenset(
+    {"boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary"}
+)
+
+
+def can_be_flat(columns: Sequence[Column]) -> bool:
+    """Return whether flat files can store every possible value of these columns.
+
+    Values inside lists and structs keep their type, and their text lengths are not checked. Maps
+    cannot be stored.
+    """
+    types = [hive.parse_type(column.type) for column in columns]
+    return all(isinstance(type_, _LEAVES) or _fits_below(type_) for type_ in types)
+
+
+def _fits_below(hive_type: hive.HiveType) -> bool:
+    match hive_type:
+        case hive.PrimitiveType(name=name):
+            return name in _NESTED
+        case hive.DecimalType():
+            return True
+        case hive.ArrayType(element=element):
+            return _fits_below(element)
+        case hive.StructType(fields=fields):
+            return bool(fields) and all(_fits_below(type_) for _, type_ in fields)
+        case _:
+            return False
+
+
+def has_times(columns: Sequence[Column]) -> bool:
+    """Return whether flat files of these columns contain timestamps, which need a time zone."""
+    return any(flat_kind(hive.parse_type(column.type)) in _TIMES for column in columns)
+
+
+def flat_kind(hive_type: hive.HiveType) -> TypeKind:
+    """Return the ORC type of a column in a flat file."""
+    match hive_type:
+        case hive.CharType() | hive.VarcharType():
+            return TypeKind.STRING
+        case hive.PrimitiveType(name="date"):
+            return TypeKind.INT
+        case hive.PrimitiveType(name=name):
+            return TypeKind.TIMESTAMP if name == hive.TIMESTAMP_LOCAL else PRIMITIVE_KINDS[name]
+        case _:
+            return _KINDS[type(hive_type)]
+
+
+def check_flat(
+    tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
+) -> None:
+    """Check that a flat file with these columns has the expected layout."""
+    nodes = acid.type_tree(columns)
+    expected = [_described(node) for top in nodes for node in top.walk()]
+    types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
+    if has_key:
+        expected.append((TypeKind.STRING, (), 0, 0))
+    if types != expected:
+        raise UnsupportedFileError(path=tail.path, reason=f"its types are {types}, not {expected}")
+    if tail.row_index_stride != row_index_stride:
+        raise UnsupportedFileError(
+            path=tail.path, reason=f"its row index has a stride of {tail.row_index_stride}"
+        )
+    if len(tail.metadata.stripes) != len(tail.stripes) or any(
+        len(stripe.columns) != len(tail.types) for stripe in tail.metadata.stripes
+    ):
+        raise UnsupportedFileError(path=tail.path, reason="it has no statistics of its stripes")
+    if tail.compression not in WRITABLE:
+        raise UnsupportedFileError(path=tail.path, reason="its compression cannot be written")
+
+
+def _described(node: TypeNode) -> tuple[int, tuple[int, ...], int, int]:
+    children = tuple(child.column_id - SHIFT for child in node.children)
+    match node.type:
+        case hive.DecimalType(precision=precision, scale=scale):
+            return TypeKind.DECIMAL, children, precision, scale
+        case _:
+            return flat_kind(node.type), children, 0, 0
+
+
+def _decimal(type_: OrcType) -> tuple[int, int]:
+    return (type_.precision, type_.scale) if type_.kind == TypeKind.DECIMAL else (0, 0)
+
+
+def key_of(tail: OrcTail) -> str:
+    """Return the value of the key column; every row must have it according to the statistics."""
+    column = tail.statistics(len(tail.types) - 1)
+    if column is not None and column.values == tail.rows and column.strings.HasField("minimum"):
+        strings = column.strings
+        if strings.HasField("maximum") and strings.minimum == strings.maximum:
+            return bytes(strings.minimum).decode(errors="surrogateescape")
+    raise UnsupportedFileError(path=tail.path, reason="its key column is not known to be constant")
+
 
 _DIRECT: Final = 0
 _DIRECT_V2: Final = 2
@@ -165,11 +270,11 @@ class _PlainCopy:
         self._work = work
         self._first = first
         self._writer = StripeWriter(write, first.compression)
-        self._nodes = [node for top in row_schema.type_tree(work.columns) for node in top.walk()]
+        self._nodes = [node for top in acid.type_tree(work.columns) for node in top.walk()]
         self._dates = {
             column_id
             for column_id, node in enumerate(self._nodes, start=1)
-            if node.type == PrimitiveType("date")
+            if node.type == hive.PrimitiveType("date")
         }
         self._has_times = has_times(work.columns)
         self._metadata = pb.Metadata()
@@ -250,13 +355,13 @@ class _AcidCopy(_PlainCopy):
         if work.identity is None:
             raise ValueError("rows of a bucket file need an identity")
         self._of_all = work.identity
-        self._keys: list[row_schema.RecordIdentifier] = []
+        self._keys: list[acid.RecordIdentifier] = []
 
     def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
         identity = self._identity(content.rows)
         last = RowId(self.rows + content.rows - 1)
         self._keys.append(
-            row_schema.RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
+            acid.RecordIdentifier(self._of_all.write_id, self._of_all.bucket_property, last)
         )
         struct = pb.ColumnStatistics(values=content.rows, has_null=False)
         leaves = (column.statistics for column in identity)
@@ -270,7 +375,7 @@ class _AcidCopy(_PlainCopy):
     def _identity(self, rows: int) -> list[RunColumn]:
         layout = RunLayout.of(self._source_tail)
         columns = (
-            (row_schema.Operation.INSERT, 0),
+            (acid.Operation.INSERT, 0),
             (self._of_all.write_id, 0),
             (self._of_all.bucket_property, 0),
             (self.rows, 1),
@@ -287,7 +392,7 @@ class _AcidCopy(_PlainCopy):
         for stream in content.streams:
             if stream.column == 0:
                 # Neither the root struct nor `row` is ever NULL, so the root's index fits `row`.
-                streams += [stream, replace(stream, column=row_schema.ROW_COLUMN_ID)]
+                streams += [stream, replace(stream, column=acid.ROW_COLUMN_ID)]
             elif stream.column <= len(self._nodes):
                 streams.append(replace(self._restated(stream), column=stream.column + SHIFT))
         for column_id, column in enumerate(identity, start=1):

@@ -13,16 +13,16 @@ import pyarrow as pa
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.storage.acid.row_schema import (
+from airflow_hiveacid.storage.acid import (
     IDENTITY_COLUMN_IDS,
     OPERATION_COLUMN_ID,
     ROW_COLUMN_ID,
     Operation,
 )
 from airflow_hiveacid.storage.orc import stripe_copy
+from airflow_hiveacid.storage.orc.encoders import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location

@@ -19,12 +19,11 @@ import pyarrow.compute as pc
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import ConfigurationError, TypeMismatchError
-from airflow_hiveacid.storage.acid.row_schema import ROOT_KINDS
+from airflow_hiveacid.storage.acid import ROOT_KINDS
 from airflow_hiveacid.storage.orc import encoders
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS
-from airflow_hiveacid.storage.values.char_text import is_utf8
 from airflow_hiveacid.storage.values.column_types import TypeNode
-from airflow_hiveacid.storage.values.limits import used_parts
+from airflow_hiveacid.storage.values.limits import is_utf8, used_parts
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos
 
 
@@ -250,6 +249,7 @@ class PythonValues:
                 column=node.name,
                 column_type=str(node.type),
                 value_type="a map with one key twice",
+                remedy="keep one entry of each key",
             )
         return {_DISTINCT[type(key)](key): value for key, value in pairs}
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.orc.footer import (
     ACID_STATS,
     ACID_VERSION,
@@ -38,7 +38,7 @@ class AcidFacts:
     and wrong statistics.
     """
 
-    stripe_keys: Sequence[row_schema.RecordIdentifier]
+    stripe_keys: Sequence[acid.RecordIdentifier]
     is_delete: bool
     nul_column_ids: Collection[int]
 
@@ -58,18 +58,18 @@ def copied_part(tail: OrcTail, number: int, copied: pb.Stripe) -> OrcTail:
 def acid_types(columns: Sequence[Column]) -> list[pb.Type]:
     """Return the types of an ACID file by column ID, with the lengths of char and varchar."""
     row_type(columns)  # raises for unions
-    nodes = row_schema.type_tree(columns)
+    nodes = acid.type_tree(columns)
     root = pb.Type(
         kind=TypeKind.STRUCT,
-        children=range(1, row_schema.ROW_COLUMN_ID + 1),
-        field_names=row_schema.ROOT_NAMES,
+        children=range(1, acid.ROW_COLUMN_ID + 1),
+        field_names=acid.ROOT_NAMES,
     )
     row = pb.Type(
         kind=TypeKind.STRUCT,
         children=[node.column_id for node in nodes],
         field_names=[column.name for column in columns],
     )
-    leaves = [pb.Type(kind=kind) for kind in row_schema.ROOT_KINDS[:-1]]
+    leaves = [pb.Type(kind=kind) for kind in acid.ROOT_KINDS[:-1]]
     return [root, *leaves, row, *(_type(node) for top in nodes for node in top.walk())]
 
 
@@ -137,12 +137,12 @@ def whole_tail(
     )
 
 
-def key_index(keys: Sequence[row_schema.RecordIdentifier]) -> str:
+def key_index(keys: Sequence[acid.RecordIdentifier]) -> str:
     """Return the value of `hive.acid.key.index` (OrcRecordUpdater.KeyIndexBuilder).
 
     Example:
-        >>> from airflow_hiveacid.storage.acid.row_schema import RecordIdentifier
-        >>> key_index([row_schema.RecordIdentifier(2, 536870912, 9)])
+        >>> from airflow_hiveacid.storage.acid import RecordIdentifier
+        >>> key_index([RecordIdentifier(2, 536870912, 9)])
         '2,536870912,9;'
     """
     return "".join(f"{write_id},{bucket},{row_id};" for write_id, bucket, row_id in keys)

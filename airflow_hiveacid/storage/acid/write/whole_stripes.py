@@ -17,19 +17,18 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.format.bucket_codec import decode
 from airflow_hiveacid.format.errors import InvalidNameError, UnsupportedFileError
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, BucketProperty, decode
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.events import identity_at
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_mask
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, bounds_of, end_keys
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, bounds_of, end_keys
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import visible_in
-from airflow_hiveacid.storage.acid.write.flat_layout import UTC_ZONES
+from airflow_hiveacid.storage.acid.write.flat_copy import UTC_ZONES
 from airflow_hiveacid.storage.acid.write.tail import acid_types
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail
@@ -63,8 +62,8 @@ class WholeStripe:
     tail: OrcTail
     number: int
     content: StripeContent
-    first: row_schema.RecordIdentifier
-    last: row_schema.RecordIdentifier
+    first: acid.RecordIdentifier
+    last: acid.RecordIdentifier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +204,8 @@ def _is_as_we_write(tail: OrcTail, columns: Sequence[Column], options: WriterOpt
         and version >= _OLDEST_OF_WRITER.get(writer, version + 1)
         and tail.compression == options.kind
         and tail.row_index_stride == options.row_index_stride
-        and tail.integer_range(row_schema.OPERATION_COLUMN_ID)
-        == (row_schema.Operation.INSERT, row_schema.Operation.INSERT)
+        and tail.integer_range(acid.OPERATION_COLUMN_ID)
+        == (acid.Operation.INSERT, acid.Operation.INSERT)
         and tail.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
         and len(tail.metadata.stripes) == len(tail.stripes)
         and all(len(stripe.columns) == len(tail.types) for stripe in tail.metadata.stripes)
@@ -267,7 +266,7 @@ def _range(
     content: StripeContent | None,
     stays: Callable[[pa.RecordBatch], bool],
 ) -> _Range:
-    ends: list[row_schema.RecordIdentifier] = []
+    ends: list[acid.RecordIdentifier] = []
     all_stay = True
     for batch in read_events(file, (), stripes=[number], batch_rows=_ROWS_PER_CHECK, tail=tail):
         start, end = identity_at(batch, 0), identity_at(batch, -1)

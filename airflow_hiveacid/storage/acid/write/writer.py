@@ -31,7 +31,7 @@ from airflow_hiveacid.format.errors import InvalidNameError, TypeMismatchError
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import BucketFileName, parse_file_name
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid import row_schema
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,
     delete_events,
@@ -66,11 +66,11 @@ class WrittenFile:
     rows: int
     size_bytes: int
     stripes: int
-    first_key: row_schema.RecordIdentifier | None
-    last_key: row_schema.RecordIdentifier | None
+    first_key: acid.RecordIdentifier | None
+    last_key: acid.RecordIdentifier | None
 
 
-class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
+class AcidFileWriter(OrcFile[acid.RecordIdentifier]):
     """A writer of one bucket file, for one thread; a `with` block aborts it unless it is closed."""
 
     def __init__(  # noqa: PLR0913 - a path, a layout and a name for messages
@@ -92,10 +92,10 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         if not isinstance(name, BucketFileName):
             raise InvalidNameError(name=path, what="path of a bucket file")
         self._columns, self._bucket_id, self._is_delete = tuple(columns), name.bucket_id, is_delete
-        self._default_schema = row_schema.acid_schema(columns)
+        self._default_schema = acid.acid_schema(columns)
         self._schema: pa.Schema | None = None
         self._check = EventCheck(path, name.bucket_id, is_delete=is_delete)
-        nodes = row_schema.type_tree(columns)
+        nodes = acid.type_tree(columns)
         super().__init__(
             fs,
             path,
@@ -121,10 +121,10 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         self._check.check(batch)
         needs_rows = False
         if not self._is_delete:
-            fitted = fit_rows(batch.column(row_schema.ROW), self._nodes, table=self._table)
+            fitted = fit_rows(batch.column(acid.ROW), self._nodes, table=self._table)
             self._nul_column_ids |= fitted.nul_column_ids
             needs_rows = fitted.needs_rows
-            batch = batch.set_column(batch.num_columns - 1, row_schema.ROW, fitted.rows)
+            batch = batch.set_column(batch.num_columns - 1, acid.ROW, fitted.rows)
             if needs_rows or self._goes_by_rows:
                 self._byte_ids |= undecodable(fitted.rows, self._nodes)
         self._append(batch, needs_rows=needs_rows)
@@ -159,7 +159,7 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
             last_key=self._last_key,
         )
 
-    def _key_at(self, batch: pa.RecordBatch, index: int) -> row_schema.RecordIdentifier:
+    def _key_at(self, batch: pa.RecordBatch, index: int) -> acid.RecordIdentifier:
         return identity_at(batch, index)
 
     def _tail(self) -> OrcTail:
@@ -178,8 +178,8 @@ class AcidFileWriter(OrcFile[row_schema.RecordIdentifier]):
         expected_schema = self._default_schema
         if schema.names != expected_schema.names:
             raise self._mismatch("(all)", expected_schema, schema)
-        row_schema.check_row_type(self._table, self._columns, schema.field(row_schema.ROW).type)
-        expected_schema = row_schema.root_schema(schema.field(row_schema.ROW).type)
+        acid.check_row_type(self._table, self._columns, schema.field(acid.ROW).type)
+        expected_schema = acid.root_schema(schema.field(acid.ROW).type)
         if schema.types != expected_schema.types:
             raise self._mismatch("(ACID columns)", expected_schema, schema)
         self._schema = schema.remove_metadata()

@@ -25,8 +25,8 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
 from airflow_hiveacid.storage.stores import hadoop_settings
+from airflow_hiveacid.storage.stores.hdfs import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.deadlines import within
-from airflow_hiveacid.storage.stores.hdfs.errors import hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.handler import ANSWER_S, HdfsHandler
 from airflow_hiveacid.storage.stores.token_file import VARIABLE as TOKENS
 

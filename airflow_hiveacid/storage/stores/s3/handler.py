@@ -22,8 +22,8 @@ from pyarrow import fs as pafs
 from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.format.names import attempt_of
 from airflow_hiveacid.storage.stores.open_files import FileReader, FileWriter, StoreHandler
+from airflow_hiveacid.storage.stores.s3 import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.s3.bucket import OpenUpload, Part, S3Bucket, StoredObject
-from airflow_hiveacid.storage.stores.s3.client import S3_BY_BOTO3
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _FOLDER: Final = "_$folder$"

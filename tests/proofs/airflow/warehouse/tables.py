@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from airflow_hiveacid.format import table
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT
+from airflow_hiveacid.jobs.maintenance import DELTA_COUNT
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.plan.compaction_policy import COUNT_PARAMETER

@@ -10,12 +10,12 @@ from pathlib import Path
 from threading import Event
 from typing import Final
 
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.metastore import compaction_queue, port
 from airflow_hiveacid.plan.thresholds import TableHealth
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
 from tests.proofs.airflow.warehouse.tables import Table
 
 Name = tuple[str, str]

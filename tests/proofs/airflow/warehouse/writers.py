@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import decode, encode
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import (
     AttemptId,
@@ -25,19 +24,21 @@ from airflow_hiveacid.format.ids import (
     RowId,
     StatementId,
     WriteId,
+    decode,
+    encode,
 )
 from airflow_hiveacid.format.names import DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo
+from airflow_hiveacid.jobs import job, statements
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs import job, statements
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.transaction import begin
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import IDENTITY, scan
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMNS
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from tests.judges.engine import HiveJudge

@@ -13,10 +13,10 @@ from itertools import pairwise
 from statistics import mean
 from typing import Final
 
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.local.site import PostgresDatabase
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from tests.proofs.bench import acid, data, lab, queries, sales
 from tests.proofs.bench.ground import Ground, cpu
 

@@ -8,9 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import Job
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
+from airflow_hiveacid.jobs.job import Job, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from tests.proofs.bench import acid, files, recorder
 from tests.proofs.bench.cliffs.rows import CLIFF_COLUMNS, cliff_rows, day_names
 from tests.proofs.bench.ground import Ground

@@ -25,8 +25,8 @@ from statistics import median
 from typing import Final
 
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from tests.proofs.bench.acid import AcidTable, run_job
 from tests.proofs.bench.data import Sizes, generate
 from tests.proofs.bench.ground import Ground

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
+from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId, encode
 from airflow_hiveacid.format.names import BaseName, DeltaName, staging_directory
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import delete_events

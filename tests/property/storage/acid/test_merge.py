@@ -7,8 +7,7 @@ import unittest.mock
 from collections.abc import Iterator
 
 import pyarrow as pa
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.storage.acid import merge

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_hiveacid.metastore.auth.deadlines import BoundedSocket
+from airflow_hiveacid.metastore.auth import BoundedSocket
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from airflow_hiveacid.jobs.logins import Protection
-from airflow_hiveacid.metastore.auth.digest import DigestMd5
-from airflow_hiveacid.metastore.auth.sasl import MechanismError
+from airflow_hiveacid.jobs.endpoint import Protection
+from airflow_hiveacid.metastore.auth.sasl import DigestMd5, MechanismError
 from airflow_hiveacid.metastore.auth.tokens import DelegationToken
 
 TOKEN = DelegationToken(identifier=b"id", password=b"pw", kind="k", service="")

@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from thrift.transport.TTransport import TMemoryBuffer, TTransportException
 
-from airflow_hiveacid.jobs.logins import PasswordLogin, SecretSource
+from airflow_hiveacid.jobs.endpoint import PasswordLogin, SecretSource
 from airflow_hiveacid.metastore.auth.address import ConnectError, CountedRefusalError
 from airflow_hiveacid.metastore.auth.sasl import Plain, SaslTransport, log_in
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import KerberosLogin, Protection
+from airflow_hiveacid.jobs.endpoint import KerberosLogin, Protection
 from airflow_hiveacid.metastore.auth import krb5
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
 from airflow_hiveacid.metastore.auth.kerberos import Kerberos, service_of

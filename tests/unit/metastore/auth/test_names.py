@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
-from airflow_hiveacid.jobs.logins import HeaderLogin
-from airflow_hiveacid.metastore.auth import sockets
+from airflow_hiveacid.jobs.endpoint import HeaderLogin, MetastoreEndpoint, Transport
+from airflow_hiveacid.metastore.auth import bounded, sockets
 from airflow_hiveacid.metastore.auth.address import ConnectError, parse_uri
-from airflow_hiveacid.metastore.auth.deadlines import bounded
-from airflow_hiveacid.metastore.auth.outages import Outages
+from airflow_hiveacid.metastore.auth.refusals import Outages
 from airflow_hiveacid.metastore.auth.sockets import connect_named, open_socket
-from airflow_hiveacid.metastore.client.metastore_client import connect
+from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.client.transport import open_transport
 
 _LOOK_UP = socket.getaddrinfo

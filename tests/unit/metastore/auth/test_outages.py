@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from airflow_hiveacid.metastore.auth.outages import Outages
+from airflow_hiveacid.metastore.auth.refusals import Outages
 
 
 def test_a_server_that_failed_is_asked_last_for_a_minute() -> None:

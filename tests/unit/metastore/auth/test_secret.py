@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.known_secrets import forget_secrets, without_secrets
-from airflow_hiveacid.jobs.logins import SecretSource
+from airflow_hiveacid.jobs.endpoint import SecretSource
 from airflow_hiveacid.metastore.auth.secret import read_secret, read_secret_text
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.jobs.logins import SecretSource, TokenLogin
+from airflow_hiveacid.jobs.endpoint import SecretSource, TokenLogin
 from airflow_hiveacid.metastore.auth.tokens import (
     CONTAINER_FILE,
     KIND,

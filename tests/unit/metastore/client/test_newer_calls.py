@@ -15,12 +15,12 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import check_can_serve
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable, TableChange, table_info
+from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.client.connection import _PROBES
 from airflow_hiveacid.metastore.client.lock_calls import _response
-from airflow_hiveacid.metastore.client.metastore_client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.compaction.ttypes import (
     CompactionInfoStruct,
     OptionalCompactionInfoStruct,

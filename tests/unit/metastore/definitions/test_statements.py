@@ -43,11 +43,11 @@ from airflow_hiveacid.jobs.metastore_statements import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.metastore.definitions import Before, DefinitionOutcome
 from airflow_hiveacid.metastore.definitions.statements import locked, run_statement
-from airflow_hiveacid.metastore.definitions.work import Before, DefinitionOutcome
 from airflow_hiveacid.metastore.locks import components_to_define
 from airflow_hiveacid.metastore.port import TxnState
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     LockNotAcquiredError,
@@ -13,11 +13,10 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
-from airflow_hiveacid.metastore.definitions.questions import answer
+from airflow_hiveacid.metastore.definitions.statements import answer
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
     LockInfo,
@@ -212,6 +211,50 @@ def test_a_compactor_that_was_killed_while_it_waited_is_named(
     ):
         pass
     assert {lock.txn_id for lock in client.show_locks(lock_of_compactors(table.ref))} == {killed}
+
+
+def test_a_compactor_gives_way_to_that_of_its_own_partition_and_names_it(
+    client: FakeClient, table: TableInfo, clock: ManualClock
+) -> None:
+    """To end the other one, which a user might do then, would not help."""
+
+    def of(day: str, job: str) -> AbstractContextManager[CompactionWork]:
+        return compacting(
+            client,
+            job_terms(job, lock_timeout_s=1, clock=clock),
+            table=table,
+            partition=PartitionName.parse(f"day={day}"),
+            compaction_type=CompactionType.MAJOR,
+        )
+
+    with of("2", "other"), of("1", "own") as own, of("1", "late") as late:
+        assert f"in transaction {own.txn.txn_id} (" in (late.refusal or "")
+
+
+def test_a_waiting_compactor_takes_its_request_back_between_its_questions(
+    client: FakeClient, table: TableInfo
+) -> None:
+    seen: list[set[TxnId | None]] = []
+    ref = lock_of_compactors(table.ref)
+
+    class Pausing(ManualClock):
+        def sleep(self, seconds: float) -> None:
+            seen.append({lock.txn_id for lock in client.show_locks(ref)})
+            super().sleep(seconds)
+
+    first, killed = client.open_txn(), client.open_txn()
+    part = LockComponent(table=ref, lock_type=LockType.EXCLUSIVE, operation=None)
+    for txn_id in (first, killed):
+        agent = "hiveacid major compaction"
+        client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info=agent))
+    client.commit_txn(first)
+    with (
+        pytest.raises(LockNotAcquiredError),
+        work_of(client, table, Pausing(), "dag/run/compact/-1", ConflictPolicy.HIVE),
+    ):
+        pass
+    assert len(seen) > 2
+    assert all(txns == {killed} for txns in seen)
 
 
 def test_a_compactor_without_a_transaction_is_named_as_the_reason_to_give_way(

@@ -189,6 +189,23 @@ def test_a_timeout_names_the_table_instead_of_an_artificial_name(
         wait(client, request, clock)
 
 
+@pytest.mark.parametrize(("asked", "holds"), [(None, "1"), ("1", None), ("1", "1")])
+def test_a_lock_of_a_table_and_one_of_its_partition_block_each_other(
+    client: FakeClient,
+    partitioned: TableInfo,
+    clock: ManualClock,
+    asked: str | None,
+    holds: str | None,
+) -> None:
+    txn_id = held(client, lock_on(partitioned, LockType.EXCLUSIVE, holds), "the holder")
+    parts = (lock_on(partitioned, LockType.SHARED_WRITE, asked),)
+    request = LockRequest(txn_id=client.open_txn(), components=parts, agent_info="me")
+    with pytest.raises(errors.LockNotAcquiredError, match="the holder"):
+        wait(client, request, clock)
+    blocking = in_the_way(client.show_locks(), parts, client.generation)
+    assert [lock.txn_id for lock in blocking] == [txn_id]
+
+
 def test_each_lock_is_compared_once_with_all_partitions_of_a_request(table: TableInfo) -> None:
     parts = [lock_on(table, LockType.SHARED_WRITE, f"{number}") for number in range(100)]
     locks = [

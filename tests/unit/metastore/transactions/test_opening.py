@@ -11,9 +11,8 @@ from dataclasses import replace
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.port import TxnState, TxnType

@@ -6,7 +6,7 @@ from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.metastore.transactions.owners import owner_text, writer_of
+from airflow_hiveacid.metastore.transactions.fencing import owner_text, writer_of
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId, TxnId
-from airflow_hiveacid.format.records.maintenance import Reader
+from airflow_hiveacid.format.records import Reader
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import locks
 from airflow_hiveacid.metastore.port import TxnType

@@ -5,10 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    LockNotAcquiredError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format.errors import LockNotAcquiredError, TransactionAbortedError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.transaction import STEPS, begin

@@ -6,9 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.logins import KerberosLogin, Login, Protection, TokenLogin
-from airflow_hiveacid.spark.engine.container_login import endpoint_here
+from airflow_hiveacid.jobs.endpoint import (
+    KerberosLogin,
+    Login,
+    MetastoreEndpoint,
+    Protection,
+    TokenLogin,
+)
+from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
 
 SERVICE = "hive/_HOST@R"
 IN_CONTAINER = {"CONTAINER_ID": "container_1_0001_01_000001"}

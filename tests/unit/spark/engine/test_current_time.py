@@ -11,13 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.spark.engine.expressions import catalyst, parsed_sql
-from airflow_hiveacid.spark.engine.expressions.current_time import (
-    UnfixedTimeError,
-    check,
-    check_calls,
-    fixed,
-)
+from airflow_hiveacid.spark.engine import catalyst, parsed_sql
+from airflow_hiveacid.spark.engine.current_time import UnfixedTimeError, check, check_calls, fixed
 
 AT = dt.datetime(2026, 1, 31, 23, 4, 5, 678901, tzinfo=dt.UTC)
 CURRENT, QUERIES, LITERAL = "CURRENT_LIKE", "PLAN_EXPRESSION", "LITERAL"

@@ -7,11 +7,7 @@ import pytest
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage
 from py4j.protocol import SUCCESS_CLASS, SUCCESS_PACKAGE, Py4JError
 
-from airflow_hiveacid.spark.engine.java_names import (
-    UnknownJavaCallError,
-    call_of_any_release,
-    jvm_of,
-)
+from airflow_hiveacid.spark.engine import UnknownJavaCallError, call_of_any_release, jvm_of
 
 
 class Client:

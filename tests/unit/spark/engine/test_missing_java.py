@@ -16,15 +16,13 @@ from pyspark.sql.types import IntegerType
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.reading.request import KeyRange
-from airflow_hiveacid.spark.engine import java_names, progress
-from airflow_hiveacid.spark.engine import session as session_module
-from airflow_hiveacid.spark.engine.expressions import catalyst, parsed_sql
+from airflow_hiveacid.reading import KeyRange
+from airflow_hiveacid.spark import engine
+from airflow_hiveacid.spark.engine import catalyst, parsed_sql, progress, session as session_module
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.engine.session import await_executor
 from airflow_hiveacid.spark.engine.tasks import collected, is_stopped
-from airflow_hiveacid.spark.reading import file_relation
-from airflow_hiveacid.spark.reading import pruning as bounds_module
+from airflow_hiveacid.spark.reading import file_relation, pruning as bounds_module
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.supported_versions import PAGE
@@ -52,19 +50,19 @@ class Java:
 
 
 def call_a_package() -> None:
-    java_names.JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
+    engine.JavaNames(JavaPackage("org.gone", None, "jvm"))()  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("call", [absent, call_a_package])
 def test_a_missing_method_or_class_is_told_from_other_failures(call: Callable[[], None]) -> None:
-    with pytest.raises(java_names.UnknownJavaCallError) as raised, java_names.unknown_calls():
+    with pytest.raises(engine.UnknownJavaCallError) as raised, engine.unknown_calls():
         call()
     assert "\n" not in str(raised.value)
 
 
 @pytest.mark.parametrize("error", [Py4JError("the JVM has ended"), TypeError("a does not exist")])
 def test_another_failure_stays_as_it_is(error: Exception) -> None:
-    with pytest.raises(type(error)) as raised, java_names.unknown_calls():
+    with pytest.raises(type(error)) as raised, engine.unknown_calls():
         raise error
     assert raised.value is error
 
@@ -227,7 +225,7 @@ def test_orc_reads_all_rows_if_spark_makes_no_filter(
     names = () if missing is None else (missing,)
     # `get` is that of the filter, too.
     jvm = Java(*names, isEmpty=lambda: False, get=lambda *_: "text")
-    monkeypatch.setattr(java_names, "jvm_of", lambda _: jvm)
+    monkeypatch.setattr(engine, "jvm_of", lambda _: jvm)
     columns, unused = [Column(name="id", type="int")], Any
     found = file_relation.search_argument(unused, columns, {"id": KeyRange(low=1)})  # type: ignore[arg-type]
     assert found == options

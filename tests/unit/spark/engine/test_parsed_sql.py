@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.spark.engine.expressions.parsed_sql import RefusedTextError, _check_options
+from airflow_hiveacid.spark.engine.parsed_sql import RefusedTextError, _check_options
 
 
 def node(kind: str, **values: object) -> Any:  # noqa: ANN401 - a Java object

@@ -17,11 +17,7 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.metastore.auth.tokens import (
-    DelegationToken,
-    named_tokens,
-    print_credentials,
-)
+from airflow_hiveacid.metastore.auth.tokens import DelegationToken, named_tokens, print_credentials
 from airflow_hiveacid.spark.engine import store_tokens
 from airflow_hiveacid.spark.engine.store_tokens import (
     Tokens,

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_hiveacid.format.acid_state import flat_state, resolve
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import flat_state, resolve
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.spark.writing.spreading import RowDigest

@@ -12,29 +12,28 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, BucketProperty, RowId, TxnId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.maintenance.compaction_planner import Window, plan_tables
 from airflow_hiveacid.metastore.compaction_queue import in_queue
 from airflow_hiveacid.metastore.port import snapshot_now
+from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.metastore.transactions.terms import Clock
 from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.compaction import Compactor
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 

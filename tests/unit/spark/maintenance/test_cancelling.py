@@ -17,18 +17,15 @@ from airflow_hiveacid.format.errors import (
     TransactionAbortedError,
 )
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import (
     CompactionEntry,
     CompactionState,
     CompactionType,
     our_pool,
 )
-from airflow_hiveacid.metastore.transactions.compaction_work import (
-    cancel_compactions,
-    compacting,
-)
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compactions, compacting
+from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.bench import wait_until
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock

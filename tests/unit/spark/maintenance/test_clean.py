@@ -13,13 +13,8 @@ from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError,
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import (
-    READS_ORIGINALS,
-    Column,
-    TableRef,
-    TransactionalKind,
-)
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.format.table import READS_ORIGINALS, Column, TableRef, TransactionalKind
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable

@@ -21,10 +21,9 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
@@ -189,7 +188,7 @@ def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse:
     result = warehouse.clean(retention_s=3600.0)
     assert result.status is JobStatus.NOTHING_TO_DO
     assert (result.details["kept"], result.details["kept_bytes"]) == (2, 13)
-    assert "kept for 1 h" in cleaned(result)["default.a"]["why_kept"]
+    assert "the retention of 1 h" in cleaned(result)["default.a"]["why_kept"]
     assert warehouse.left("a") == sorted((*OLD, BASE))
 
 

@@ -13,12 +13,11 @@ import pyarrow as pa
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format import errors
+from airflow_hiveacid.format import directories, errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.format.state import small_files
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -26,7 +25,7 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
@@ -38,9 +37,9 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.spark.maintenance import rig
@@ -98,9 +97,8 @@ def test_a_requested_kind_of_compaction_fails_if_an_open_write_id_is_below_all_d
     writer = client.open_txn()
     client.allocate_write_id(writer, table.ref)
     rig.put(table, "delta_0000002_0000002_0000", [(2, 2)])
-    assert (
-        rig.compact(client, table, choice).why == "there is no delta"
-    )  # of others than the writer
+    plan = rig.compact(client, table, choice)
+    assert plan.why == "there is no delta below write ID 2, which is open"
     rig.insert(client, table, 3)
     rig.insert(client, table, 4)
     with pytest.raises(errors.CompactionNotDoneError, match="write ID 2 is open") as caught:
@@ -306,7 +304,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
 ) -> None:
     """A reader between the two would take the first for the whole base."""
     monkeypatch.setattr(compaction_facts, "publishes_files", lambda _: True)  # as on S3
-    monkeypatch.setattr(small_files, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
+    monkeypatch.setattr(directories, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
     client = FakeClient(server)
     flat = client.create_table(
         NewTable(

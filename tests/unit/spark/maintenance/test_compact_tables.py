@@ -19,9 +19,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
@@ -30,15 +29,10 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs import maintenance
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs import maintenance
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.maintenance import (
-    compaction_facts,
-    compaction_planner,
-    many_tables,
-)
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.maintenance import compaction_facts, compaction_planner, many_tables
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
     CompactionOutcome,
@@ -47,15 +41,13 @@ from airflow_hiveacid.maintenance.compaction_facts import (
 )
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import bucket_tasks
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
-from airflow_hiveacid.writing import compact_tables as module
-from airflow_hiveacid.writing import compaction as compact_module
+from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import (

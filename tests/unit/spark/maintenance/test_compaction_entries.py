@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import DataOperation, LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CommitStateUnknownError,
     CompactionNotDoneError,
@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import (
@@ -33,7 +33,12 @@ from airflow_hiveacid.metastore.compaction_queue import (
     our_worker_id,
 )
 from airflow_hiveacid.metastore.entry_status import unfinished
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.metastore.locks import (
+    LockComponent,
+    LockInfo,
+    LockRequest,
+    lock_of_compactors,
+)
 from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.metastore.transactions import compaction_work
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -41,7 +46,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
     end_entry,
 )
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
@@ -282,6 +287,24 @@ def test_a_worker_that_dies_after_the_search_for_dead_entries_blocks_no_compacti
 
     assert compact(client, table, MAJOR, die).done
     assert states(client, table) == [CompactionState.REFUSED, CompactionState.READY_FOR_CLEANING]
+
+
+def test_a_lock_that_a_killed_worker_only_waited_for_keeps_no_entry_alive(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=our_pool(uuid4()))
+    part = LockComponent(
+        table=lock_of_compactors(table.ref), lock_type=LockType.EXCLUSIVE, operation=None
+    )
+    first, killed = client.open_txn(), client.open_txn()
+    for txn_id in (first, killed):
+        client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info="compactor"))
+    end_dead_entries(client, table.ref)
+    assert states(client, table) == [CompactionState.INITIATED]
+    client.commit_txn(first)
+    end_dead_entries(client, table.ref)
+    assert states(client, table) == [CompactionState.REFUSED]
 
 
 def test_an_aborted_compaction_that_the_server_has_forgotten_is_not_marked_as_cleaned(
@@ -700,6 +723,17 @@ def test_a_request_taken_over_is_made_again_if_the_metastore_fails_the_compactio
     outcome = compact(client, table, AUTO)
     assert (outcome.done, outcome.serves.split(" ")[0]) == (True, "compaction")
     assert values(client, table) == [1, 2, 3]
+
+
+def test_a_request_whose_takeover_is_interrupted_is_made_again(
+    client: FakeClient, table: TableInfo
+) -> None:
+    filled(client, table)
+    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
+    client.server.break_next("mark_refused", Killed(), is_done=True)  # type: ignore[arg-type]
+    with pytest.raises(Killed):
+        compact(client, table, MAJOR)
+    assert asked(client, table) == [(CompactionType.MAJOR, "etl")]
 
 
 @pytest.mark.parametrize("last", ["staged", "reads_locked", "published", "body_done", "committed"])

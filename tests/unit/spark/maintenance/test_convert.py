@@ -19,9 +19,8 @@ import pytest
 from airflow_hiveacid.arrow.compaction import compact_in_process
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.maintenance import Owner, Reader
+from airflow_hiveacid.format.records import Owner, Reader
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.versions import VersionSpec
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
     Column,
@@ -31,7 +30,8 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.specs.maintenance import (
+from airflow_hiveacid.format.versions import VersionSpec
+from airflow_hiveacid.jobs.maintenance import (
     CleanSpec,
     CompactionChoice,
     CompactSpec,
@@ -46,14 +46,14 @@ from airflow_hiveacid.metastore.transactions.readers import possible_readers
 from airflow_hiveacid.plan.conversion import KINDS, ConversionOutcome
 from airflow_hiveacid.spark.maintenance.convert import Converter
 from airflow_hiveacid.spark.writing.spreading import RowDigest
+from airflow_hiveacid.storage.stores import conversion_note
+from airflow_hiveacid.storage.stores.conversion_note import ConversionNote
 from airflow_hiveacid.storage.stores.filesystem import move as move_file
-from airflow_hiveacid.storage.stores.notes import conversion_note
-from airflow_hiveacid.storage.stores.notes.conversion_note import ConversionNote
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
+from airflow_hiveacid.storage.stores.table_notes import note_owner
 from airflow_hiveacid.versions import keeping
 from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now
-from airflow_hiveacid.versions.tags import make_tag
 from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
@@ -347,6 +347,31 @@ def test_a_compacted_delta_added_after_a_killed_conversion_hides_no_rows(
     assert world.rows == [*OLD, "r5", "r6"]
 
 
+@pytest.mark.parametrize("name", ["delta_0000001_0000001", "delta_0000001_0000002"])
+def test_a_compacted_delta_that_begins_or_ends_with_the_moved_one_hides_no_rows(
+    world: World, name: str
+) -> None:
+    """One transaction may write several deltas, so a compacted one may have the same range."""
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.put(f"{name}/000000_0", "new")
+    files = sorted(world.root.rglob("*"))
+    with pytest.raises(errors.ConversionRefusedError, match=f"{name} was written after an"):
+        world.convert(FLAT, SECOND)
+    assert sorted(world.root.rglob("*")) == files
+
+
+def test_a_base_hides_no_rows_in_a_location_with_a_slash_at_its_end(world: World) -> None:
+    tables = world.client.server.tables
+    tables[REF] = replace(tables[REF], location=f"file:{world.root}/")
+    world.convert(ONLY)
+    world.kill(FLAT, "moved")
+    world.put("base_0000003/000000_0", "new")
+    with pytest.raises(errors.ConversionRefusedError, match="base_0000003 was written after"):
+        world.convert(FLAT, SECOND)
+    assert len(list(world.root.glob("0*"))) == 3
+
+
 def test_a_delta_of_another_statement_does_not_prevent_the_undo(world: World) -> None:
     world.convert(ONLY)
     world.insert("new")
@@ -406,6 +431,7 @@ def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted
     note = ConversionNote.read(f"file:{parted.root}")
     assert note is not None
     assert note.not_back() == [f"file:{parted.root}/p=1/000000_0"]
+    assert {each.location for each in (*note.moves, *note.emptied)} == {f"file:{parted.root}/p=1"}
     assert parted.rows == ["r2", "r9"]
 
 
@@ -458,6 +484,21 @@ def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
     lake = Warehouse(world.client.server, world.client.server.clock, world.root).connect()
     with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to {to.value}`"):
         lake.table(str(REF)).scan(["id"]).to_arrow()
+
+
+@pytest.mark.parametrize(("to", "step"), [(ONLY, "noted"), (FLAT, "noted"), (ONLY, "done")])
+def test_a_table_whose_files_are_in_place_is_listed_beside_a_note(
+    world: World, to: ConversionTarget, step: str
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    world.kill(to, step)
+    (world.root / "_SUCCESS").touch()
+    table = world.client.get_table(REF)
+    (listing,) = conversion_note.list_in_place(table, world.client.list_partitions(table))
+    assert sum(file.name.startswith("0") for file in listing.files) == 3
+    assert (conversion_note.unfinished_conversion(table) is None) is (step == "done")
+    assert conversion_note.unfinished_conversion(replace(table, table_id="another")) is None
 
 
 @pytest.mark.parametrize("moves", [1, 3])
@@ -652,6 +693,20 @@ def test_a_conversion_is_refused_if_values_would_differ_after_it(
     assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
 
 
+@pytest.mark.parametrize("to", [ONLY, FLAT])
+def test_a_conversion_whose_parameters_the_metastore_ignores_is_undone(
+    world: World, to: ConversionTarget
+) -> None:
+    if to is FLAT:
+        world.convert(ONLY)
+    before = world.kind
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FakeClient, "set_table_parameters", lambda *_: None)
+        with pytest.raises(errors.ConversionRefusedError, match="did not change its kind"):
+            world.convert(to)
+    assert (world.kind, world.rows, world.has_note) == (before, OLD, False)
+
+
 def test_an_older_copy_of_a_conversion_is_fenced_by_a_newer_copy(world: World) -> None:
     def second(reached: str) -> None:
         if reached == "excluded":
@@ -708,9 +763,7 @@ def test_a_file_that_was_moved_again_during_an_undo_raises_an_error(
     world.convert(ONLY)
     world.kill(FLAT, "moved")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "airflow_hiveacid.storage.stores.notes.conversion_note._each", lambda *_: None
-        )
+        patch.setattr("airflow_hiveacid.storage.stores.conversion_note._each", lambda *_: None)
         with pytest.raises(errors.StorageError, match="was moved again"):
             world.convert(FLAT, SECOND)
     assert world.has_note
@@ -891,6 +944,18 @@ def test_an_undo_stops_when_the_lock_is_lost(world: World, beats: int) -> None:
     assert world.has_note
     way_back(world, 9).recover()
     assert (world.kind, world.rows, world.has_note) == ("flat", OLD, False)
+
+
+def test_an_undo_of_some_partitions_that_lost_its_lock_leaves_the_note(parted: World) -> None:
+    """A newer conversion may already have written another one."""
+    parted.convert(ONLY)
+    parted.kill(FLAT, "moved")
+    parted.put("p=1/base_0000003/000000_0", "r9")
+    note = ConversionNote.read(f"file:{parted.root}")
+    with pytest.raises(errors.TransactionAbortedError):
+        way_back(parted, 3).recover()
+    assert (parted.root / "p=2/delta_0000001_0000001_0000/000000_0").exists()
+    assert ConversionNote.read(f"file:{parted.root}") == note
 
 
 def test_a_recovery_that_lost_its_lock_removes_no_note(world: World) -> None:

@@ -20,15 +20,15 @@ from airflow_hiveacid.format.errors import (
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import Owner
 from airflow_hiveacid.format.table import COPY_OF, Column, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.metastore_statements import CreateTable, NewColumn, RenameTable
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.definitions.new_table import ensure_table
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.half_exchange import copy_mark
-from airflow_hiveacid.spark.maintenance.exchange import Exchange
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner
+from airflow_hiveacid.spark.conversions import Exchange
+from airflow_hiveacid.storage.stores.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
@@ -107,13 +107,15 @@ def world(client: FakeClient, tmp_path: Path) -> World:
     return world
 
 
-@pytest.mark.parametrize("is_back", [False, True])
-def test_a_clone_exchanges_nothing_with_the_original(world: World, *, is_back: bool) -> None:
+@pytest.mark.parametrize(("is_back", "ref"), [(False, REF), (True, REF), (True, KEPT)])
+def test_a_clone_exchanges_nothing_with_the_original(
+    world: World, ref: TableRef, *, is_back: bool
+) -> None:
     if is_back:
         world.copy()
         world.exchange().leave()
-    kinds, kept = world.kinds, world.client.get_table(KEPT if is_back else REF)
-    note_owner(kept.location, Owner(metastore="original", table=REF, table_id="1"))
+    kinds, noted = world.kinds, world.client.get_table(ref)
+    note_owner(noted.location, Owner(metastore="original", table=REF, table_id="1"))
     with pytest.raises(OtherOwnerError, match="of the metastore original"):
         world.come_back() if is_back else world.exchange().make_room()
     assert world.kinds == kinds
@@ -228,6 +230,45 @@ def test_a_copy_without_rows_of_the_table_does_not_get_its_name(world: World) ->
     world.exchange().recover()
     world.exchange().make_room()
     assert world.kinds == {"t": ACID}
+
+
+@pytest.mark.parametrize("is_renamed", [False, True])
+def test_a_recovery_that_lost_its_lock_neither_renames_nor_drops(
+    world: World, monkeypatch: pytest.MonkeyPatch, *, is_renamed: bool
+) -> None:
+    _make_two_copies(world)
+    if is_renamed:
+        world.exchange().leave()
+    else:
+        with pytest.raises(KilledError):
+            world.exchange(_die_when_away).leave()
+    kinds, list_tables = world.kinds, FakeClient.list_tables
+
+    def lost(client: FakeClient, db: str) -> tuple[str, ...]:
+        for txn_id in world.client.valid_txns().open:
+            world.client.abort_txn(txn_id)
+        return list_tables(client, db)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeClient, "list_tables", lost)
+        with pytest.raises(TransactionAbortedError):
+            world.exchange().recover()
+    assert world.kinds == kinds
+
+
+def test_an_unfinished_copy_beside_a_flat_one_does_not_make_the_name_look_free(
+    world: World,
+) -> None:
+    mark, only = copy_mark(REF, world.client.get_table(REF)), TransactionalKind.INSERT_ONLY
+    half = TableRef("default", "t__flat_00aaaaaaaaaa")
+    world.make(half, only, {COPY_OF: mark}, "delta_0000001_0000001_0000/000000_0")
+    world.copy()
+    with pytest.raises(KilledError):
+        world.exchange(_die_when_away).leave()
+    with pytest.raises(UnsupportedTableError, match=f"convert {REF} --to flat`"):
+        world.client.get_table(REF)
+    world.exchange().recover()
+    assert (world.kinds["t"], world.rows()) == (NONE, ROWS)
 
 
 def test_a_copy_of_a_job_that_came_too_late_is_dropped(world: World) -> None:
@@ -368,6 +409,22 @@ def test_recovery_after_a_failed_rename_keeps_all_rows_under_the_name_of_the_tab
     world.exchange().recover()
     assert world.rows() == ROWS
     assert len(world.kinds) == 2
+
+
+def test_a_second_rename_without_an_answer_is_left_to_the_recovery(world: World) -> None:
+    """The rename may still arrive, after a rename back."""
+    world.copy()
+    error = MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
+
+    def plant(reached: str) -> None:
+        if reached == "away":
+            world.client.server.break_next("change_table", error, is_done=False)
+
+    with pytest.raises(MetastoreUnavailableError):
+        world.exchange(plant).leave()
+    assert world.kinds == {NAME: NONE, "t__acid": ACID}
+    world.exchange().recover()
+    assert (world.kinds, world.rows()) == ({"t": NONE, "t__acid": ACID}, ROWS)
 
 
 def test_a_foreign_table_created_between_the_renames_is_kept(world: World) -> None:

@@ -14,7 +14,7 @@ from pyarrow import orc
 from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore

@@ -13,30 +13,27 @@ from pyarrow.fs import FileSystem
 
 from airflow_hiveacid.format import snapshot
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.records.maintenance import FirstSeen
+from airflow_hiveacid.format.records import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.directories import FileEntry
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec, CompactSpec
-from airflow_hiveacid.maintenance.clean import (
-    Cleaner,
-    CleaningOutcome,
-)
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
+from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.json_files import HiddenFiles
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.writing.compaction import Compactor
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock

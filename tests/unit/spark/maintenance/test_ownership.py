@@ -18,12 +18,11 @@ from airflow_hiveacid.format.errors import (
     MetastoreCallError,
     OtherOwnerError,
     PartitionsFailedError,
+    TableChangedError,
     UnsupportedTableError,
 )
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.records.commits import CommitNote
-from airflow_hiveacid.format.records.keeping import Tag
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import CommitNote, Owner, Tag
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -31,29 +30,27 @@ from airflow_hiveacid.format.table import (
     TableRef,
     TransactionalKind,
 )
+from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import (
     DropPartitions,
     DropTable,
     MetastoreStatement,
     RenameTable,
 )
-from airflow_hiveacid.jobs.specs.maintenance import (
-    CleanSpec,
-    CompactionChoice,
-    CompactSpec,
-)
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.maintenance.ownership import (
     Neighbours,
     check_definition,
     check_owner,
+    note_outside,
     take_ownership,
 )
 from airflow_hiveacid.metastore.catalog import NewTable, TableChange
 from airflow_hiveacid.metastore.definitions.statements import run_statement
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
-from airflow_hiveacid.storage.stores.notes.table_notes import note_owner, noted_owner
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -308,6 +305,24 @@ def test_a_refused_cleaning_leaves_the_notes_of_the_original(
     assert VersionNotes.of(prod).noted_tags() == ()
 
 
+def test_a_table_that_is_made_again_while_its_cleaning_begins_is_not_cleaned(
+    client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listed partitions are of the dropped table, so its write IDs say nothing of them."""
+    prod = table(client, PROD, root, is_partitioned=True)
+    client.add_partitions(prod, [P_1])
+    (root / "p=1").mkdir()
+
+    def made_again(*arguments: Any, **terms: Any) -> Any:  # noqa: ANN401 - as of `with_past`
+        client.server.tables[PROD] = replace(prod, table_id="another")
+        _, overview = with_past(*arguments, **terms)
+        return client.get_table(PROD), overview
+
+    monkeypatch.setattr("airflow_hiveacid.maintenance.clean_tables.with_past", made_again)
+    with pytest.raises(TableChangedError, match="table_id"):
+        clean(client, PROD)
+
+
 CHANGES = {
     "drop": DropTable(target=str(PROD), purge=True),
     "drop partition": DropPartitions(target=str(PROD), partitions=((("p", "1"),),)),
@@ -365,6 +380,19 @@ def test_a_table_whose_files_cannot_be_read_is_dropped(
     monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
     assert define(client, CHANGES["drop"])
     assert prod.ref not in client.server.tables
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_damaged_note_of_the_owner_prevents_drops_and_renames(
+    client: FakeClient, root: Path, change: str
+) -> None:
+    prod = table(client, PROD, root, is_partitioned=True)
+    client.add_partitions(prod, [P_1])
+    take_ownership(client, prod)
+    (root / "_hiveacid/_owner.json").write_text("{")
+    with pytest.raises(CorruptFileError, match="says whose directory this is"):
+        define(client, CHANGES[change])
+    assert (client.get_table(PROD), client.partition_names(prod)) == (prod, (P_1,))
 
 
 @pytest.mark.parametrize("store", ["gs://bucket", "abfss://c@account.dfs.core.windows.net"])
@@ -693,6 +721,27 @@ def test_a_note_does_not_create_the_directory_of_a_table_that_was_dropped(
     root.rmdir()
     check_owner(client, prod, Neighbours())
     assert not root.exists()
+
+
+def test_a_note_does_not_create_the_directory_of_a_partition_that_was_dropped(
+    client: FakeClient, root: Path
+) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    note_outside(client, prod, [f"file:{root}/ext"], Neighbours())
+    assert not (root / "ext").exists()
+
+
+@pytest.mark.parametrize("work", ["clean", "compact"])
+def test_a_plan_writes_no_note(client: FakeClient, root: Path, work: str) -> None:
+    prod = table(client, PROD, root / "prod", is_partitioned=True)
+    client.add_partitions(prod, [P_1], locations={P_1: f"file:{root}/ext"})
+    write(client, prod, root / "ext")
+    if work == "clean":
+        spec = CleanSpec.of_table(str(PROD), plan_only=True)
+        clean_tables(client, spec, lambda _: None)
+    else:
+        plan(client, CompactSpec.of_table(str(PROD), plan_only=True))
+    assert not list(root.rglob("_owner.json"))
 
 
 def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_others(

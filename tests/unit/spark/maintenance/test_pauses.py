@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.records.maintenance import CompactionFailures
+from airflow_hiveacid.format.records import CompactionFailures
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing import compaction as compact_module
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import compact, insert, there, values, without_spark

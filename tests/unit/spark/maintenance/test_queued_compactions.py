@@ -11,8 +11,8 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import StorageError
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient

@@ -10,11 +10,11 @@ import pytest
 
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import DELTA_COUNT, CompactionChoice
+from airflow_hiveacid.jobs.maintenance import DELTA_COUNT, CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.storage.stores.notes.json_files import HiddenFiles
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.json_files import HiddenFiles
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance import rig
 

@@ -7,18 +7,17 @@ from typing import Final
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import METADATA_FILE, bucket_file
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice
+from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan.compaction import CompactionPlan, plan_compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
-from airflow_hiveacid.writing.replacement import Replacement
+from airflow_hiveacid.writing.publish import Replacement, StagedDirectory, StagedFile, assemble
 
 MAX: Final = 9223372036854775807
 WRITE_IDS: Final = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:3:{MAX}::"))

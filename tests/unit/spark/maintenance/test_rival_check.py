@@ -8,26 +8,24 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, WriteKind
 from airflow_hiveacid.format.errors import WriteConflictError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.policies import ConflictPolicy, WriteKind
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.writing import compaction
 from airflow_hiveacid.writing.compaction import Compactor
-from airflow_hiveacid.writing.replacement import SharedNotes
+from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import compact as compact_now
-from tests.unit.spark.maintenance.rig import insert, there, without_spark
+from tests.unit.spark.maintenance.rig import compact as compact_now, insert, there, without_spark
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])

@@ -11,21 +11,20 @@ from typing import Any
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.policies import ConflictPolicy
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo
-from airflow_hiveacid.jobs.results import JobResult
-from airflow_hiveacid.jobs.specs.maintenance import CompactionChoice, CompactSpec
+from airflow_hiveacid.jobs.job import JobResult
+from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
+from airflow_hiveacid.storage.stores import json_files
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_files, metadata_text
-from airflow_hiveacid.storage.stores.notes import json_files
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.storage.stores.notes.version_notes import VersionNotes
+from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import keep
 from spark_apps.compact import compact
 from tests.contract.fake_client import FakeClient

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
 from airflow_hiveacid.maintenance.many_tables import TableOrPartition, TablesRun, each_piece
 from airflow_hiveacid.metastore.port import MetastorePort

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_hiveacid.format.state.directories import FileEntry
+from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.maintenance.stored_files import StoredFile
 from airflow_hiveacid.spark.maintenance.stored_search import How, StoredSearch

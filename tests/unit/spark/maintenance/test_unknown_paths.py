@@ -22,17 +22,16 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes
+from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
 
@@ -375,7 +374,7 @@ def test_an_old_file_that_was_moved_to_its_place_just_now_stays_for_a_day(place:
     file = place.put("old")
     result = place.clean(after_s=DAY_S)
     why = {r["path"]: r["why"] for o in outcomes(result) for r in o["kept"]}
-    assert why == {"old": "kept for 1 d, of which 1 d remain"}
+    assert why == {"old": "the retention of 1 d ends in 1 d"}
     place.wait(DAY_S - 60)
     assert paths(place.clean(after_s=DAY_S), "removed") == []
     assert file.exists()

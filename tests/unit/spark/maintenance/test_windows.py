@@ -17,8 +17,8 @@ from airflow_hiveacid.format.errors import (
     StorageError,
     TaskKilledError,
 )
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.maintenance import AtEnd
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
+from airflow_hiveacid.jobs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
 from airflow_hiveacid.spark.maintenance import bucket_tasks

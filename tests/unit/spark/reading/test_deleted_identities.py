@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.bucket_codec import encode
-from airflow_hiveacid.format.ids import BucketId, StatementId
+from airflow_hiveacid.format.ids import BucketId, StatementId, encode
 from airflow_hiveacid.spark.reading.orc_frame import _halves
 
 ANY = (0, (1 << 16) - 1)

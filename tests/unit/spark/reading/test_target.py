@@ -7,7 +7,7 @@ from typing import Any, Final
 from airflow_hiveacid.format import table
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.reading.request import KeyRange
+from airflow_hiveacid.reading import KeyRange
 from airflow_hiveacid.spark.reading.target import Target
 
 TABLE: Final = table.TableInfo(

@@ -13,20 +13,13 @@ import pytest
 from airflow_hiveacid.format.errors import ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import (
-    PartitionInfo,
-    PartitionName,
-    TableRef,
-    TransactionalKind,
-)
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import ChangeFeedSpec, WhenGone
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
-from airflow_hiveacid.spark.statements import change_feed
-from airflow_hiveacid.spark.statements import change_feed as changes
+from airflow_hiveacid.spark.statements import change_feed, change_feed as changes
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote

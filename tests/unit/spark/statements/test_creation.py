@@ -10,9 +10,8 @@ import pytest
 from airflow_hiveacid.format.errors import DefinitionError
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import creation
 from airflow_hiveacid.spark.writing.context import JobContext

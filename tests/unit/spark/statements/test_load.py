@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.reading.pieces import Packed
-from airflow_hiveacid.spark.statements import load
+from airflow_hiveacid.spark.statements import insert
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.loadable import loadable_files
 from airflow_hiveacid.storage.stores.staging import Staging
@@ -59,15 +59,15 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Any:  # noqa: ANN401 - never calle
         rows = [SimpleNamespace(**row) for batch in batches for row in batch.to_pylist()]
         return SimpleNamespace(collect=lambda: rows)
 
-    monkeypatch.setattr(load, "run_tasks", run_tasks)
+    monkeypatch.setattr(insert, "run_tasks", run_tasks)
     for here in ("checked_here", "copied_here"):
-        monkeypatch.delattr(load, here)
+        monkeypatch.delattr(insert, here)
 
 
 def test_tasks_read_many_files_to_their_ends(spark: Any, tmp_path: Path) -> None:  # noqa: ANN401
     for number in range(5):
         write_plain(tmp_path / f"f{number}", [{"id": n, "name": "a"} for n in range(number)])
-    each = partial(load._checked_files, spark)
+    each = partial(insert._checked_files, spark)
     find = partial(loadable_files, TABLE, str(tmp_path), MetastoreGeneration.V4, each=each)
     assert [file.rows for file in find()] == [0, 1, 2, 3, 4]
     with_damaged_end(tmp_path / "f2")
@@ -95,7 +95,7 @@ def test_tasks_copy_files_and_rewrite_others(spark: Any, tmp_path: Path) -> None
         for number, file in enumerate(found)
     ]
     copies[1] = dataclasses.replace(copies[1], rewriting=rewriting)
-    for number, file in enumerate(load.copied_files(spark, copies)):
+    for number, file in enumerate(insert.copied_files(spark, copies)):
         path = Path(staging.attempt_path(file.directory, f"00000{number}_0", file.attempt))
         assert (file.bucket, file.rows, file.size_bytes) == (number, 1, path.stat().st_size)
         is_copy = path.read_bytes() == (tmp_path / f"in/f{number}").read_bytes()

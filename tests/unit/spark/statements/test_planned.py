@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName, TableRef
-from airflow_hiveacid.jobs.specs.statements import TruncateSpec
+from airflow_hiveacid.jobs.statements import TruncateSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import planned
 from tests.contract.fake_client import FakeClient

@@ -11,20 +11,19 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
 from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.maintenance import RebalanceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, kind_of
+from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.statements import rebalance as module
 from airflow_hiveacid.spark.statements.rebalance import Rebalancing, _with_files, rebalance
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.contract.fake_client import FakeClient
 from tests.unit.spark.maintenance.rig import insert
@@ -50,7 +49,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     kinds: list[str] = []
 
     def run(_: JobContext, changes: Any) -> JobResult:  # noqa: ANN401
-        kinds.extend(change.kind for change in changes)
+        kinds.extend(kind_of(change.spec) for change in changes)
         return JobResult(kind="rebalance", job_key=KEY, status=JobStatus.ALREADY_DONE, table="t")
 
     monkeypatch.setattr(module.work, "run_changes", run)

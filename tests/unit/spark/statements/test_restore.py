@@ -13,15 +13,15 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.state.versions import VersionSpec
+from airflow_hiveacid.format.records import LedgerEntry
 from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo
+from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import snapshot_now
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.target import Target, resolve_target
 from airflow_hiveacid.spark.statements.restore import _comparison, _PlainComparison
 from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.restoring import Restoring, differing

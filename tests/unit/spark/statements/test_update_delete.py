@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.jobs.specs.statements import MergeAction, MergeWhen
+from airflow_hiveacid.jobs.statements import MergeAction, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.spark.statements.update_delete import as_events
 

@@ -10,10 +10,10 @@ import pytest
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import DeleteSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient

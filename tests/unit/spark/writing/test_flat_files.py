@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import UnsupportedFileError

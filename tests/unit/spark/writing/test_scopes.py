@@ -7,7 +7,8 @@ from typing import Any
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import PartitionName, TableInfo
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.writing.work import CheckedStatement
 from airflow_hiveacid.writing.runs import accesses, touched_partitions
 
@@ -18,7 +19,7 @@ def change(table: TableInfo, name: PartitionName, *, is_fixed: bool) -> CheckedS
     seen = () if is_fixed else (name,)
     events: Any = None
     return CheckedStatement(
-        kind="insert" if is_fixed else "update",
+        spec=InsertSpec(target=str(table.ref), source=SourceSpec()),
         table=table,
         operations=frozenset({DataOperation.INSERT if is_fixed else DataOperation.UPDATE}),
         make_events=events,

@@ -18,19 +18,17 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.conflicts import DataOperation
+from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, WriteId
-from airflow_hiveacid.format.policies import ConflictPolicy
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.results import JobResult, JobStatus
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import TxnState
+from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.transactions.terms import JobTerms
 from airflow_hiveacid.reading import table_view
 from airflow_hiveacid.spark.engine.failures import carried
 from airflow_hiveacid.spark.reading.events import Events
@@ -40,8 +38,8 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
 from airflow_hiveacid.storage.acid.write.reissue import Reissue
 from airflow_hiveacid.storage.stores.filesystem import file_errors
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
-from airflow_hiveacid.writing import overtaking, second_try
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.writing import overtaking, restarts
 from airflow_hiveacid.writing.restarts import RestartState, begun
 from airflow_hiveacid.writing.table_write import TableWrite
 from tests.contract.fake_client import FakeClient
@@ -102,7 +100,7 @@ class Statement:
 
         job = self.job
         change = CheckedStatement(
-            kind="insert",
+            spec=job.spec.job,
             table=job.client.get_table(self.table.ref),
             operations=frozenset({self.operation}),
             make_events=make,
@@ -125,7 +123,7 @@ def reissued(monkeypatch: pytest.MonkeyPatch) -> list[Reissue]:
         target.write_bytes(content + b"!")
         return len(content) + 1
 
-    monkeypatch.setattr(second_try, "reissue", copy)
+    monkeypatch.setattr(restarts, "reissue", copy)
     return found
 
 
@@ -377,7 +375,7 @@ def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
     for module, name in (
         (table_view, "list_table"),
         (overtaking, "list_directories"),
-        (second_try, "why_in_full"),
+        (restarts, "why_in_full"),
     ):
         found = getattr(module, name)
 
@@ -427,7 +425,7 @@ def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     def refuse(work: Reissue) -> int:
         raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
 
-    monkeypatch.setattr(second_try, "reissue", refuse)
+    monkeypatch.setattr(restarts, "reissue", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()
     assert statement.made == 2
@@ -446,7 +444,7 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
 
-    monkeypatch.setattr(second_try, "_FEW_FILES", 0)
+    monkeypatch.setattr(restarts, "_FEW_FILES", 0)
     monkeypatch.setattr(work, "run_tasks", refuse)
     statement.at["registered"] = foreign(server, table, "base_{}")
     result = statement.run()

@@ -11,15 +11,15 @@ import pytest
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.specs.job import JobSpec
-from airflow_hiveacid.jobs.specs.statements import TransactionSpec
+from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.reading.access import Touched
+from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.target import Target
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
-from airflow_hiveacid.storage.stores.notes.json_files import HIDDEN_DIRECTORY
+from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
 
@@ -51,7 +51,7 @@ def statement(
         return Events(frame=lambda: rows)
 
     return CheckedStatement(
-        kind="insert",
+        spec=InsertSpec(target=str(table.ref), source=SourceSpec()),
         table=table,
         operations=frozenset({operation}),
         **{"make_events": events, **options},

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs.statements import MultiInsertSpec, TransactionSpec
+from airflow_hiveacid.jobs.statements import MultiInsertSpec, TransactionSpec
 from airflow_hiveacid.plan.statements.parameters import read_parameters, stand_ins
-from airflow_hiveacid.sql.expressions.expressions import NameScope, expression
+from airflow_hiveacid.sql.expressions import NameScope, expression
 from airflow_hiveacid.sql.expressions.queries import parsed_query, source_of
-from airflow_hiveacid.sql.statements.multi_inserts import multi_insert_of
+from airflow_hiveacid.sql.statements.inserts import multi_insert_of
+from airflow_hiveacid.sql.text import statements_of
 from airflow_hiveacid.sql.text.bare_names import column_changes
-from airflow_hiveacid.sql.text.text import statements_of
 from airflow_hiveacid.sql.text.views import Views
 from tests.support.cases import cases_of, changes_of, refusals_of
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
+from airflow_hiveacid.jobs.maintenance import CompactSpec
 from airflow_hiveacid.jobs.metastore_statements import (
     CreateTable,
     MetastoreStatement,
@@ -13,8 +14,7 @@ from airflow_hiveacid.jobs.metastore_statements import (
     RenameTable,
     ShowLocks,
 )
-from airflow_hiveacid.jobs.specs.maintenance import CompactSpec
-from airflow_hiveacid.jobs.specs.statements import CreateAsSpec, SourceSpec
+from airflow_hiveacid.jobs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import jobs_of, refusals_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.jobs.specs import statements
+from airflow_hiveacid.jobs import statements
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import refusals_of
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.errors import SqlTextError
-from airflow_hiveacid.sql.text.text import statements_of
+from airflow_hiveacid.sql.text import statements_of
 
 
 def refusal(text: str) -> SqlTextError:

@@ -3,17 +3,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid import acid_schema
 from airflow_hiveacid.storage.acid.events import (
     EventCheck,
     delete_events,
     identity_at,
     insert_events,
 )
-from airflow_hiveacid.storage.acid.row_schema import acid_schema
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="a", type="array<int>"))
 B3 = encode(BucketId(3))

@@ -6,7 +6,7 @@ import pytest
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.acid.row_schema import acid_schema, check_row_type, type_tree
+from airflow_hiveacid.storage.acid import acid_schema, check_row_type, type_tree
 from airflow_hiveacid.storage.values.column_types import arrow_type, row_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
 

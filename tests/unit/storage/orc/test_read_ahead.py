@@ -11,10 +11,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from airflow_hiveacid.storage.orc import read_ahead
-from airflow_hiveacid.storage.orc.read_ahead import ReadAhead
+from airflow_hiveacid.storage.orc import view
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.orc.view import ColumnView, read_view
+from airflow_hiveacid.storage.orc.view import ColumnView, ReadAhead, read_view
 from tests.unit.storage.counting import LOCAL, counting
 from tests.unit.storage.orc_tables import write_tables
 
@@ -81,7 +80,7 @@ def test_an_unselected_stripe_is_not_read(file: Path) -> None:
 def test_streams_too_large_for_the_read_ahead_are_each_read_once(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_ahead, "HELD_BYTES", 2 << 20)
+    monkeypatch.setattr(view, "HELD_BYTES", 2 << 20)
     fs, asked = counting()
     tail = read_tail(LOCAL, str(file))
     rows = pa.Table.from_batches(
@@ -97,7 +96,7 @@ def test_streams_too_large_for_the_read_ahead_are_each_read_once(
 def test_read_ahead_returns_the_bytes_of_the_file_for_any_range(
     file: Path, monkeypatch: pytest.MonkeyPatch, held: int, *, damaged: bool
 ) -> None:
-    monkeypatch.setattr(read_ahead, "HELD_BYTES", held)
+    monkeypatch.setattr(view, "HELD_BYTES", held)
     tail = read_tail(LOCAL, str(file))
     content = bytearray(file.read_bytes())
     if damaged:

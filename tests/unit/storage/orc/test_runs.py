@@ -11,8 +11,8 @@ from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.storage.orc.compression import decompress
+from airflow_hiveacid.storage.orc.encoders import RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.runs import RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.stripe_copy import DATA, ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 

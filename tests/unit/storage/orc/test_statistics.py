@@ -4,8 +4,7 @@ import math
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pyarrow import orc
 
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.storage.plain.files import plain_files
 from tests.unit.format.listings import ids, listing

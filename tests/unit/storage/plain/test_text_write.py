@@ -24,7 +24,7 @@ from airflow_hiveacid.format.table import (
     TransactionalKind,
 )
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
-from airflow_hiveacid.storage.plain import text_write
+from airflow_hiveacid.storage.plain import text_rows
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
@@ -171,7 +171,7 @@ def test_invalid_utf8_and_years_without_four_digits_are_refused(tmp_path: Path) 
 def test_a_line_above_the_length_limit_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_write, "LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr(text_rows, "LONGEST_LINE_BYTES", 10)
     assert write(tmp_path / "a", {"s": "string"}, [("123456789",)]).length == 10
     with pytest.raises(TypeMismatchError, match="more than 10 bytes"):
         write(tmp_path / "b", {"s": "string"}, [("1234567890",)])

@@ -16,8 +16,7 @@ from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records.ledger import LedgerEntry
-from airflow_hiveacid.format.records.maintenance import Owner
+from airflow_hiveacid.format.records import LedgerEntry, Owner
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -32,6 +31,7 @@ from airflow_hiveacid.storage.stores.filesystem import (
     storage_errors,
     write_bytes,
 )
+from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     list_files,
@@ -39,9 +39,8 @@ from airflow_hiveacid.storage.stores.listing import (
     metadata_text,
     tree_size,
 )
-from airflow_hiveacid.storage.stores.notes.job_ledger import Ledger
-from airflow_hiveacid.storage.stores.notes.table_notes import TableNotes, note_owner
 from airflow_hiveacid.storage.stores.staging import Staging
+from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_owner
 
 LOCAL = pafs.LocalFileSystem()
 

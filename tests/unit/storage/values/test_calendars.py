@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import fs as pafs
-from pyarrow import orc
+from pyarrow import fs as pafs, orc
 
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.values.calendars import (
+from airflow_hiveacid.storage.values.timestamps import (
     SWITCHOVER_DAY,
     is_hybrid,
     may_have_old_days,

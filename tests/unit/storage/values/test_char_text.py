@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_hiveacid.format.types import DecimalType, PrimitiveType, VarcharType
-from airflow_hiveacid.storage.values.char_text import cut, is_utf8, padded, texts, unpadded
+from airflow_hiveacid.storage.values.limits import cut, is_utf8, padded, texts, unpadded
 from airflow_hiveacid.storage.values.promotion import fit_length, promote
 
 RAW = pa.array([b"\xff12  ", None, "äöü".encode(), b"12"], pa.binary()).view(pa.string())

@@ -12,7 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.values.converters import read_type
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 
 NAN, INF = float("nan"), float("inf")

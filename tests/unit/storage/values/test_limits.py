@@ -5,7 +5,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import TypeMismatchError
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.row_schema import type_tree
+from airflow_hiveacid.storage.acid import type_tree
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.limits import FittedRows, fit_rows
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, seconds_and_nanos

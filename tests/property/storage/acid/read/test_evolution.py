@@ -11,21 +11,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
+from airflow_hiveacid.storage.acid import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.acid.row_schema import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table

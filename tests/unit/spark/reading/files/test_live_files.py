@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import resolve
+from airflow_hiveacid.reading import ReadRequest
 from airflow_hiveacid.reading.arrow_scan import TargetFile
-from airflow_hiveacid.reading.request import ReadRequest
 from airflow_hiveacid.spark.reading.live_files import LiveFiles
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.stores.listing import list_table

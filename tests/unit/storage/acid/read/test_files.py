@@ -12,15 +12,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.bucket_codec import encode
+from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     DanglingDeleteError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.format.state.acid_state import AcidState, resolve
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind
+from airflow_hiveacid.format.ids import BucketId, encode
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
 from airflow_hiveacid.storage.acid.read.buckets import BucketFiles, bucket_files, buckets_of
 from airflow_hiveacid.storage.acid.read.files import RootFiles, footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
@@ -267,6 +266,13 @@ def test_a_delete_of_a_missing_row_dangles_if_a_live_delta_covers_its_write_id(
     write_acid(tmp_path / "delete_delta_4_4_0/bucket_00001", [tombstone(2, 0, 4, B1)])
     with pytest.raises(DanglingDeleteError, match="bucket 1"):
         buckets(tmp_path)
+
+
+def test_a_delete_of_a_missing_row_dangles_without_a_list_of_write_ids_too(tmp_path: Path) -> None:
+    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
+    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00001", [tombstone(1, 0, 2, B1)])
+    with pytest.raises(DanglingDeleteError, match="bucket 1"):
+        bucket_files(state(tmp_path))
 
 
 # ---- files without ACID columns ------------------------------------------------------------------

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.reading import KeyRange, ReadRequest
 from airflow_hiveacid.reading.orc_fit import judged
-from airflow_hiveacid.reading.request import KeyRange, ReadRequest
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan

@@ -23,10 +23,9 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.read import reader
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, SyntheticIdentity
+from airflow_hiveacid.storage.acid import IDENTITY_SCHEMA
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, SyntheticIdentity, reader
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity, read_schema
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_SCHEMA
 from airflow_hiveacid.storage.orc.footer import TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer

@@ -19,8 +19,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.snapshot import ValidTxnList
-from airflow_hiveacid.storage.acid.read import scan as scan_module
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile, scan as scan_module
 from airflow_hiveacid.storage.acid.read.scan import scan, scan_schema
 from airflow_hiveacid.storage.orc import view
 from tests.unit.storage.orc_tables import (

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedFileError
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
 from airflow_hiveacid.storage.acid.read.reader import read_identity
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (

@@ -15,26 +15,24 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.names import BaseName
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, LONG_MIN, Key, KeyRange
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile, FileKind, KeyBounds, end_keys
+from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, KeyBounds, end_keys
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes
 from airflow_hiveacid.storage.acid.write.bucket_merge import (
     BucketCompaction,
-    compact_bucket,
-    stripes_to_copy,
-)
-from airflow_hiveacid.storage.acid.write.bucket_parts import (
     SplitCompaction,
+    compact_bucket,
     compact_part,
     split_compaction,
+    stripes_to_copy,
 )
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions

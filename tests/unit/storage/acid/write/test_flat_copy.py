@@ -17,9 +17,8 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.ids import BucketId, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read.reader import read_events
@@ -29,9 +28,9 @@ from airflow_hiveacid.storage.acid.write.flat_copy import (
     FlatCopy,
     FlatIdentity,
     FlatPart,
+    can_be_flat,
     copy_flat,
 )
-from airflow_hiveacid.storage.acid.write.flat_layout import can_be_flat
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
 from airflow_hiveacid.storage.orc.compression import decompress
 from airflow_hiveacid.storage.orc.footer import ACID_STATS, ACID_VERSION, KEY_INDEX, OrcTail

@@ -14,13 +14,13 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
+from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.state.acid_state import resolve
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read.acid_file import AcidFile
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import whole_stripes as module
 from airflow_hiveacid.storage.acid.write.tail import acid_types
@@ -40,6 +40,7 @@ from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
     B0,
     B1,
+    COLUMNS as PLAIN,
     Event,
     acid_file,
     ids,
@@ -47,7 +48,6 @@ from tests.unit.storage.orc_tables import (
     write_acid,
     write_deletes,
 )
-from tests.unit.storage.orc_tables import COLUMNS as PLAIN
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (

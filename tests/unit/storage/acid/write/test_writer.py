@@ -15,7 +15,6 @@ import pytest
 from pyarrow import orc
 from pyarrow.fs import LocalFileSystem
 
-from airflow_hiveacid.format.bucket_codec import encode
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     CorruptFileError,
@@ -24,13 +23,12 @@ from airflow_hiveacid.format.errors import (
     TypeMismatchError,
     UnsupportedTableError,
 )
-from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId
+from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS, acid_schema
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.row_schema import IDENTITY_COLUMN_IDS, acid_schema
-from airflow_hiveacid.storage.acid.write import orc_file
-from airflow_hiveacid.storage.acid.write import writer as writer_module
+from airflow_hiveacid.storage.acid.write import orc_file, writer as writer_module
 from airflow_hiveacid.storage.acid.write.writer import (
     AcidFileWriter,
     WriterOptions,
@@ -53,7 +51,7 @@ from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.json_rows import json_lines
+from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
 from tests.support.writer_cases import (
     CASES,

@@ -27,12 +27,15 @@ from airflow_hiveacid.storage.stores.hadoop_settings import (
     umask_of,
     without_observers,
 )
-from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
+from airflow_hiveacid.storage.stores.hdfs import NO_KEY, connect as hdfs_connect, hdfs_errors
 from airflow_hiveacid.storage.stores.hdfs.connect import answer_s, client_settings, open_hdfs
-from airflow_hiveacid.storage.stores.hdfs.errors import NO_KEY, hdfs_errors
-from airflow_hiveacid.storage.stores.hdfs.handler import HdfsHandler
-from airflow_hiveacid.storage.stores.hdfs.streams import PIECE_BYTES, HdfsReader, HdfsWriter
-from airflow_hiveacid.storage.stores.traits import renames_directories, traits_of
+from airflow_hiveacid.storage.stores.hdfs.handler import (
+    PIECE_BYTES,
+    HdfsHandler,
+    HdfsReader,
+    HdfsWriter,
+)
+from airflow_hiveacid.storage.stores.locations import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
 
 SITE = """<?xml version="1.0"?>

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.names import attempt_of, attempt_path
-from airflow_hiveacid.storage.stores.s3 import client
+from airflow_hiveacid.storage.stores import s3
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ from airflow_hiveacid.storage.stores.s3 import client
 def test_the_endpoint_is_taken_from_the_s3a_settings(
     settings: dict[str, str], endpoint: str | None
 ) -> None:
-    assert client.endpoint_of("lake", settings) == endpoint
+    assert s3.endpoint_of("lake", settings) == endpoint
 
 
 @pytest.mark.parametrize(
@@ -57,19 +57,19 @@ def test_the_region_is_taken_from_settings_endpoint_or_environment(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert client.region_of("lake", settings) == region
+    assert s3.region_of("lake", settings) == region
 
 
 @pytest.mark.parametrize(
     ("said", "is_one"), [("true", True), (" True", True), ("false", False), ("", False)]
 )
 def test_a_boolean_setting_is_parsed_as_in_hadoop(said: str, is_one: bool) -> None:
-    assert client.is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
+    assert s3.is_path_style("lake", {"fs.s3a.path.style.access": said}) is is_one
 
 
 def test_an_empty_setting_is_treated_as_missing() -> None:
     own = {"fs.s3a.bucket.lake.path.style.access": "", "fs.s3a.path.style.access": "true"}
-    assert client.setting_of("lake", own, "path.style.access") == "true"
+    assert s3.setting_of("lake", own, "path.style.access") == "true"
 
 
 @pytest.mark.parametrize(

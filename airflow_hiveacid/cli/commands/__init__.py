@@ -1,1 +1,0 @@
-"""The commands of `hiveacid`, one module for each topic."""

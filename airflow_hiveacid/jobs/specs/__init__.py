@@ -1,1 +1,0 @@
-"""The specs of jobs; the operator sends a spec to the Spark application."""

@@ -1,1 +1,0 @@
-"""A real Hive metastore on this machine."""

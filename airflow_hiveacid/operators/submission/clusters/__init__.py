@@ -1,1 +1,0 @@
-"""Clients of YARN's resource manager and Kubernetes' API server, and the run of an application."""

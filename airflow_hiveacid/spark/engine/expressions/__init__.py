@@ -1,1 +1,0 @@
-"""Users' expressions: parsed, checked and resolved, with Hive's functions if Spark's differ."""

@@ -1,1 +1,0 @@
-"""Small JSON files in a table's hidden directory, `_hiveacid`."""
