@@ -1,7 +1,8 @@
 """The site that `make docs` builds from these pages.
 
 Pages stay readable in the repository: index.md is the only list of pages, and the site's menu is
-made from it. A link to a file outside of this folder becomes one to the repository.
+made from it. A link to a file outside of this folder becomes one to the repository. Only the
+README's first DAG is also on the site: at the end of the page `FIRST_DAG`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 
 _LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)(#[^)\s]*)?\)")
+FIRST_DAG = "tutorial/your-cluster"
+_TITLE = "A first DAG"
+_ANCHOR = "#a-first-dag"
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 
 
@@ -43,9 +47,19 @@ def to_repository(page: str, text: str) -> str:
         path = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link[1]))
         if path.startswith("docs/") and path.endswith((".md", ".png", ".svg")):
             return link[0]
+        if (path, link[2]) == ("README.md", _ANCHOR):
+            return f"]({posixpath.relpath(FIRST_DAG, posixpath.dirname(page))}.md{_ANCHOR})"
         return f"]({REPOSITORY}/blob/main/{path}{link[2] or ''})"
 
     return _LINK.sub(address, text)
+
+
+def with_first_dag(text: str) -> str:
+    """Return a page's text with the README's first DAG before its last line."""
+    titles = _SECTION.split((HERE.parent / "README.md").read_text())
+    dag = titles[titles.index(_TITLE) + 1]
+    head, last, tail = text.rpartition("\nNext: ")
+    return f"{head}\n## {_TITLE}{dag.rstrip()}\n{last}{tail}"
 
 
 def menu(text: str) -> str:
@@ -66,6 +80,8 @@ def on_source(_app: Sphinx, page: str, source: list[str]) -> None:
     """Complete the text of a page before it is parsed."""
     text = source[0]
     source[0] = to_repository(page, text)
+    if page == FIRST_DAG:
+        source[0] = with_first_dag(source[0])
     if page in {"index", "decisions/README"}:
         source[0] += menu(text)
 

@@ -35,9 +35,13 @@ def page() -> str:
         described = textwrap.dedent(text.partition("Args:\n")[2])
         entries = re.sub(r"^(\w+):", r"* `\1`:", described, flags=re.MULTILINE)
         parts.append(f"\n## {cls.__name__}\n\n{first}\n\n{entries}\n")
-        if names := ", ".join(f"`{base.__name__}`" for base in _bases(cls)):
+        if names := ",\n".join(_link(base.__name__) for base in _bases(cls)):
             parts.append(f"\nAlso the arguments of {names}.\n")
     return "".join(parts)
+
+
+def _link(name: str) -> str:
+    return f"[`{name}`](#{name.lower()})"
 
 
 def _bases(cls: type) -> list[type]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from airflow_hiveacid.cli import exit_codes
 from airflow_hiveacid.format.errors import (
     HiveAcidError,
     applications,
@@ -33,6 +34,7 @@ _THEMES: Final = {
     "Versions and change feeds": versions,
     "The metastore": metastore,
     "Spark applications and clusters": applications,
+    "Commands": exit_codes,
     "Groups": tree,
 }
 _HEAD: Final = """\
@@ -43,7 +45,8 @@ a subclass of `HiveAcidError`. Its message names the table or server, the proble
 
 *Retried* shows what operators and sensors do by default. If it says yes, Airflow retries the task
 as often as its `retries` allow. If it says no, the task fails at once, because the same request
-would fail again. Import the classes from `airflow_hiveacid.errors`.
+would fail again. Import the classes from `airflow_hiveacid.errors`, except those of commands, which
+only end a command with its [exit code](cli-scripts.md#exit-codes).
 """
 
 

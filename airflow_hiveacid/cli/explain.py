@@ -17,7 +17,7 @@ from airflow_hiveacid.cli import metastore as cli_metastore, output
 from airflow_hiveacid.cli.many_tables import answer, check_any, pattern_of, tables_answer
 from airflow_hiveacid.format.errors import HiveAcidError, NotTransactionalError, TableNotFoundError
 from airflow_hiveacid.format.table import TableInfo, TransactionalKind
-from airflow_hiveacid.format.words import counted, first_few, several, without_ages
+from airflow_hiveacid.format.words import counted, first_few, joined, several, without_ages
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import TablesCleaning, clean_matching, clean_tables
@@ -187,21 +187,23 @@ def _failure(error: HiveAcidError) -> Finding:
 
 
 def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
-    """Return a record for each cause that is not fine: the worst, then the most frequent first."""
-    groups: defaultdict[tuple[Urgency, str, str], list[tuple[str, Finding]]] = defaultdict(list)
+    """Return a record for each cause and remedy, if not fine: the worst, then the most frequent."""
+    groups: dict[tuple[Urgency, str, str, str], list[tuple[str, Finding]]] = defaultdict(list)
     for table, of_table in findings.items():
         for finding in of_table:
             if finding.urgency is not Urgency.FINE:
                 # Ages differ, because tables are measured one after the other.
                 cause = without_ages(_general(finding.cause or finding.what, table))
-                groups[finding.urgency, finding.about, cause].append((table, finding))
+                remedy = _general(finding.remedy, table)
+                groups[finding.urgency, finding.about, cause, remedy].append((table, finding))
     records: list[output.Record] = []
-    for (urgency, about, _), group in sorted(
+    for (urgency, about, *_), group in sorted(
         groups.items(), key=lambda item: (item[0][0], -len(item[1]))
     ):
         (table, finding), *others = group
         tables = list(dict.fromkeys(name for name, _ in group))
-        texts = (finding.cause or finding.what if others else finding.what, finding.remedy)
+        cause = joined([one.cause or one.what for _, one in group])
+        texts = (cause if others else finding.what, finding.remedy)
         what, remedy = (_general(text, table) if len(tables) > 1 else text for text in texts)
         state = urgency.state
         records.append(

@@ -93,17 +93,16 @@ def _readable(record: output.Record) -> str:
 
 
 def _summary(found: TableHistory) -> Iterator[str]:
+    open_ = found.open_write_id
     if not found.newest:
         yield "no version yet"
     elif found.oldest:
         yield f"the oldest readable version is {found.oldest}, the newest {found.newest}"
     else:
-        yield (
-            "no version can be read by its number, because a partition was dropped; the newest is"
-            f" {found.newest}"
-        )
-    if found.open_write_id is not None:
-        yield f"later versions are readable once the open write ID {found.open_write_id} has ended"
+        why = ", because a partition was dropped" if open_ is None else ""
+        yield f"no version can be read by its number{why}; the newest is {found.newest}"
+    if open_ is not None:
+        yield f"versions from {open_} on are readable once the open write ID {open_} has ended"
     if found.is_kept:
         yield "earlier versions are kept"
     pending = [entry for entry in found.compactions if entry.is_pending]

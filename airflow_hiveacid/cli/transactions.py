@@ -6,8 +6,7 @@ Ages are computed with this machine's clock.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
 
 from airflow_hiveacid.cli import metastore as cli_metastore
 from airflow_hiveacid.cli.output import Answer, Column, Record, field, moment, partition, shown
@@ -68,13 +67,17 @@ def locks(options: argparse.Namespace) -> Iterator[str]:
     yield shown(Answer(records=records, columns=columns, foot=foot), options.output)
 
 
-_NOT_ABORTED: Final = "not aborted, because it is unknown or has ended"
+def _outcome(record: Record, earlier: Collection[TxnId]) -> str:
+    if not record["is_aborted"]:
+        return "not aborted, because it is unknown or was committed"
+    return "was already aborted" if record["txn_id"] in earlier else "aborted"
 
 
 def abort(options: argparse.Namespace) -> Iterator[str]:
     """Abort transactions one after another, and yield the result for each transaction."""
     records: list[Record] = []
     with cli_metastore.connected(options) as client:
+        aborted = client.valid_txns().aborted
         try:
             for txn_id in options.txn_id:
                 is_aborted = client.abort_txn(TxnId(txn_id))
@@ -82,11 +85,7 @@ def abort(options: argparse.Namespace) -> Iterator[str]:
         finally:
             # If the metastore fails, the user must still see which transactions were aborted before
             # that.
-            lines = [
-                f"transaction {record['txn_id']}:"
-                f" {'aborted' if record['is_aborted'] else _NOT_ABORTED}"
-                for record in records
-            ]
+            lines = (f"transaction {r['txn_id']}: {_outcome(r, aborted)}" for r in records)
             answer = Answer(records=records, foot="\n".join(lines), is_text=True)
             yield shown(answer, options.output)
     failures = [str(record["txn_id"]) for record in records if not record["is_aborted"]]

@@ -58,22 +58,29 @@ def stored_as(name: str | None) -> Mapping[str, str | None]:
     return {_STORED_AS: name}
 
 
-def to_json(value: object, *, texts: tuple[type, ...] = ()) -> JsonValue:
-    """Convert a dataclass value to JSON, `texts` to strings, or raise TypeError."""
+def to_json(
+    value: object, *, texts: tuple[type, ...] = (), omits_defaults: bool = False
+) -> JsonValue:
+    """Convert a dataclass value to JSON, `texts` to strings, or raise TypeError.
+
+    With `omits_defaults`, leave out each field that has its default value.
+    """
     if isinstance(value, texts):
         return str(value)
+    convert = partial(to_json, texts=texts, omits_defaults=omits_defaults)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
-            name: to_json(getattr(value, field.name), texts=texts)
+            name: convert(getattr(value, field.name))
             for name, field in _stored_fields(type(value))
+            if not (omits_defaults and getattr(value, field.name) == _default(field))
         }
     if isinstance(value, enum.Enum):
         return cast("JsonValue", value.value)
     if isinstance(value, Mapping):
-        return {str(k): to_json(v, texts=texts) for k, v in value.items()}
+        return {str(k): convert(v) for k, v in value.items()}
     if isinstance(value, tuple | list | frozenset):
         items = sorted(value) if isinstance(value, frozenset) else value
-        return [to_json(item, texts=texts) for item in items]
+        return [convert(item) for item in items]
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"JSON cannot contain a {type(value).__name__}")
@@ -137,7 +144,7 @@ class Codec:
                 name: _Field(
                     attribute=field.name,
                     read=self._reader(hints[field.name]),
-                    is_required=self._needs_all or _is_without_default(field),
+                    is_required=self._needs_all or _default(field) is dataclasses.MISSING,
                 )
                 for name, field in _stored_fields(cls)
             }
@@ -201,8 +208,10 @@ def _stored_fields(cls: type) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
             yield name, field
 
 
-def _is_without_default(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+def _default(field: dataclasses.Field[Any]) -> object:
+    """Return the default value of a field, or MISSING."""
+    made = field.default_factory
+    return field.default if made is dataclasses.MISSING else made()
 
 
 def _items(made: type, item: _Read) -> _Read:

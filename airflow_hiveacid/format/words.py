@@ -13,17 +13,17 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 _MOST_SHOWN: Final = 100
 _OUR_LOGGERS: Final = ("hiveacid", "airflow_hiveacid")
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_DAY_S: Final = 86400
-_AGE: Final = re.compile(r"\d+ (d|h|min|s)\b")
-"""A part of `age_text`."""
+_UNITS_S: Final = {"d": 86400, "h": 3600, "min": 60, "s": 1}
+_SPAN: Final = r"\d+ (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?"
+"""The form of `age_text`."""
+_AGE: Final = re.compile(f"(?<=for ){_SPAN}|(?<!less than ){_SPAN}(?= ago)")
+_END: Final = re.compile(f"(?:(?<=ends in )|(?<=removed in )){_SPAN}(?: to {_SPAN})?")
 
 
 def several(number: int, noun: str) -> str:
@@ -80,7 +80,7 @@ def age_text(seconds: float | None) -> str:
         return ""
     remainder = round(seconds)
     parts = []
-    for unit, size in (("d", _DAY_S), ("h", _HOUR_S), ("min", _MINUTE_S), ("s", 1)):
+    for unit, size in _UNITS_S.items():
         number, remainder = divmod(remainder, size)
         parts.append((number, unit))
     first = next((index for index, (number, _) in enumerate(parts) if number), len(parts) - 1)
@@ -88,24 +88,44 @@ def age_text(seconds: float | None) -> str:
 
 
 def without_ages(text: str) -> str:
-    """Return a text without the time spans of `age_text`, to compare it with others.
+    """Return a text without ages and the time until something ends, to compare it with others.
 
     Example:
-        >>> without_ages("open for 1 d 2 h, job etl")
-        'open for  , job etl'
+        >>> without_ages("open for 1 d 2 h, job etl"), without_ages("a period of 7 d ends in 1 d")
+        ('open for , job etl', 'a period of 7 d ends in ')
     """
-    return _AGE.sub("", text)
+    return _END.sub("", _AGE.sub("", text))
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Return one of several texts that are equal `without_ages`, with the first and the last end.
+
+    Example:
+        >>> joined(["a period of 7 d ends in 1 d 2 h", "a period of 7 d ends in 9 h"])
+        'a period of 7 d ends in 9 h to 1 d 2 h'
+    """
+    ends = {end for text in texts for found in _END.findall(text) for end in found.split(" to ")}
+    if len(ends) > 1:
+        return _END.sub(f"{min(ends, key=_seconds)} to {max(ends, key=_seconds)}", texts[0])
+    return texts[0]
+
+
+def _seconds(span: str) -> int:
+    parts = span.split()
+    return sum(int(n) * _UNITS_S[unit] for n, unit in zip(parts[::2], parts[1::2], strict=True))
 
 
 def counted(texts: Iterable[str]) -> Counter[str]:
-    """Return the number of each text; texts that differ only in time spans count as the first.
+    """Return the number of each text; texts that are equal `without_ages` count as one (`joined`).
 
     Example:
         >>> counted(["open for 2 s", "open for 3 s", "a tag needs it"])
         Counter({'open for 2 s': 2, 'a tag needs it': 1})
     """
-    firsts: dict[str, str] = {}
-    return Counter(firsts.setdefault(without_ages(text), text) for text in texts)
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for text in texts:
+        groups[without_ages(text)].append(text)
+    return Counter({joined(group): len(group) for group in groups.values()})
 
 
 def printable(text: str, keep: str = "") -> str:

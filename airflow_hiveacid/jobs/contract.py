@@ -27,7 +27,8 @@ from airflow_hiveacid.format.errors import ContractVersionError
 CONTRACT_VERSION: Final = 1
 """The version of the contract, incremented when a field is removed or redefined.
 
-A new field needs no new version: an older reader refuses it by its name.
+A new field needs no new version: an older reader refuses it by its name. Its default never changes
+later, because the digests of a statement leave out fields that have their default (`JobSpec`).
 """
 
 _CODECS: Final = {needs_all: Codec(needs_all=needs_all) for needs_all in (False, True)}
@@ -82,18 +83,16 @@ def from_json(
     try:
         return _CODECS[needs_all].read(cls, data, path)
     except UnknownFieldError as error:
-        raise _error(reader.value, f"It does not know the field {error.path}.") from error
+        raise _error(reader.value, f"the field {error.path} is unknown") from error
     except MissingFieldError as error:
-        raise _error(reader.other.value, f"It did not write the field {error.path}.") from error
+        raise _error(reader.other.value, f"the field {error.path} is missing") from error
     except MisfitError as error:
         raise misfit(reader, error.path, error.expected) from error
 
 
 def misfit(reader: Side, where: str, expected: str) -> ContractVersionError:
     """Return the error for an unexpected value; either side may be too old."""
-    return _error(
-        f"{reader.other.value} or the {reader.value}", f"At {where}: expected {expected}."
-    )
+    return _error(f"{reader.other.value} or the {reader.value}", f"at {where}: expected {expected}")
 
 
 def _error(side: str, detail: str) -> ContractVersionError:

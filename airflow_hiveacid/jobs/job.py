@@ -172,13 +172,14 @@ class JobSpec:
     def statement(self) -> dict[str, str]:
         """A dict from the name of each part of the job to the part's digest.
 
-        Jobs with equal digests make the same change.
+        Jobs with equal digests make the same change. A field with its default value is no part, so
+        that a new release, with more fields, computes the digests of its predecessor.
 
         Example:
             >>> job = statements.DeleteSpec(target="db.t", where="id = 1")
             >>> metastore = MetastoreEndpoint(uris=("thrift://hms:9083",))
             >>> sorted(JobSpec(job_key="k", metastore=metastore, job=job).statement)
-            ['kind', 'tables', 'target', 'where']
+            ['kind', 'target', 'where']
         """
         if isinstance(self.job, statements.StreamBatchSpec):
             # Between two tries of a batch, the user may have changed the stream's tables.
@@ -189,10 +190,8 @@ class JobSpec:
         number = 0
         for part in self.job.statements:
             if isinstance(part, statements.MultiInsertSpec):
-                shared = [len(part.inserts), dict(part.shared)]
-                if part.parameters:
-                    shared.append(to_json(part.parameters))
-                every[f"{number + 1}.shared"] = _digest(shared)
+                shared = to_json(replace(part, inserts=()), omits_defaults=True)
+                every[f"{number + 1}.shared"] = _digest([len(part.inserts), shared])
             for statement in statements.each(part):
                 number += 1
                 every |= {f"{number}.{name}": text for name, text in _digests(statement).items()}
@@ -242,7 +241,7 @@ class JobSpec:
                 found=CONTRACT_VERSION,
                 supported=CONTRACT_VERSION,
                 side=Side.APPLICATION.value,
-                detail=f"It does not know the job {kind!r}.",
+                detail=f"the job {kind!r} is unknown",
             )
         data["job"] = from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job")
         return from_json(cls, data, reader=Side.APPLICATION, needs_all=True)
@@ -250,14 +249,11 @@ class JobSpec:
 
 def _digests(job: Job) -> dict[str, str]:
     """Return a dict from the name of each part of a job, which is no transaction, to its digest."""
-    parts = to_json(job)
+    parts = to_json(job, omits_defaults=True)
     if not isinstance(parts, dict):
         raise TypeError("a job is an object")
     if isinstance(source := parts.pop("source", None), dict):
         parts |= {f"source.{name}": value for name, value in source.items()}
-    for name in ("parameters", "source.parameters"):
-        if not parts.get(name):
-            parts.pop(name, None)
     return {name: _digest(value) for name, value in {"kind": kind_of(job), **parts}.items()}
 
 

@@ -9,11 +9,12 @@ Example:
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
 from typing import ClassVar
+
+from airflow_hiveacid.format.codec import to_json
 
 PartitionValues = tuple[tuple[str, str], ...]
 """Pairs of a partition column and its value as a string, in the user's order."""
@@ -34,7 +35,7 @@ class MetastoreStatement:
     @property
     def digest(self) -> str:
         """A digest of the statement and its arguments: 16 hexadecimal digits."""
-        text = json.dumps([self.kind, dataclasses.asdict(self)])
+        text = json.dumps([self.kind, to_json(self, omits_defaults=True)])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -50,7 +50,7 @@ class HeldSnapshot:
     def __init__(self, client: MetastorePort, table: TableInfo, terms: JobTerms) -> None:
         self.table = table
         self._guard = threading.Lock()
-        self._why_closed = ""
+        self._why_closed = self._remedy = ""
         with ExitStack() as stack:
             stack.enter_context(client)
             self._snapshot = stack.enter_context(held_snapshot(client, [str(table.ref)], terms))
@@ -90,12 +90,14 @@ class HeldSnapshot:
     def check(self) -> None:
         """Raise a SnapshotClosedError if this process has closed the snapshot."""
         if self._why_closed:
-            raise errors.SnapshotClosedError(table=self.table.ref, why=self._why_closed)
+            raise errors.SnapshotClosedError(
+                table=self.table.ref, why=self._why_closed, remedy=self._remedy
+            )
 
-    def close(self, why: str) -> None:
-        """End the snapshot's transaction; `why` is for readers that come later."""
+    def close(self, why: str, remedy: str = "") -> None:
+        """End the snapshot's transaction; `why` and `remedy` are for readers that come later."""
         with self._guard:
-            self._why_closed = self._why_closed or why
+            self._why_closed, self._remedy = self._why_closed or why, self._remedy or remedy
             self._end()
 
 
@@ -175,7 +177,7 @@ class Session:
         """Close every snapshot and the connection."""
         self.is_closed = True
         for snapshot in [*self._snapshots]:
-            snapshot.close("its connection is closed")
+            snapshot.close("its connection is closed", "Connect again with acid.connect")
         self.client.close()
 
     def _clone(self) -> MetastorePort:

@@ -153,7 +153,10 @@ def deletion(table: TableInfo, where: str, parameters: Mapping[str, object] | No
 def simple_condition(
     table: TableInfo, where: str | None, parameters: Mapping[str, object] | None
 ) -> Condition | None:
-    """Return a condition of a scan or DELETE, None for all rows, or raise ExpressionError."""
+    """Return a condition of a scan or DELETE, None for all rows.
+
+    Raises ExpressionError if only Spark can evaluate it; for TypeMismatchError, see `unfit`.
+    """
     values = where_parameters(where, parameters)
     if where is None or where.strip().lower() == _EVERY_ROW:
         return None

@@ -15,6 +15,7 @@ from airflow_hiveacid.format.codec import JsonValue, to_json
 from airflow_hiveacid.format.errors import TableChangedError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef
+from airflow_hiveacid.format.words import counted
 from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import many_tables
@@ -148,6 +149,7 @@ class CleanedTable:
         outcomes = (*of_partitions, *of_others)
         removed = [removal for outcome in outcomes for removal in outcome.removed]
         kept_removals = [removal for outcome in outcomes for removal in outcome.kept]
+        by_size = sorted(kept_removals, key=lambda removal: -removal.size_bytes)
         unknown = [(o.partition, o.unknown) for o in outcomes if o.unknown is not None]
         largest = [(path, partition) for partition, paths in unknown for path in paths.largest[:1]]
         return cls(
@@ -157,9 +159,7 @@ class CleanedTable:
             removed_bytes=sum(removal.size_bytes for removal in removed),
             kept=len(kept_removals),
             kept_bytes=sum(removal.size_bytes for removal in kept_removals),
-            why_kept=max(kept_removals, key=lambda removal: removal.size_bytes).why
-            if kept_removals
-            else "",
+            why_kept=next(iter(counted(removal.why for removal in by_size)), ""),
             unknown=sum(paths.count for _, paths in unknown),
             unknown_bytes=sum(paths.size_bytes for _, paths in unknown),
             largest_unknown=_path_of(*max(largest, key=lambda pair: pair[0].size_bytes))

@@ -117,8 +117,9 @@ class HiveAcidSparkOperator(
             returns a policy with a delay for each kind of error.
         map_index_template: the label of a mapped task's instances; by default the table, and the
             partition or another argument that tells the instances apart.
-        driver_memory: as in `SparkSubmitOperator`; here it is a template field, like all arguments
-            for memory, cores and executors.
+        driver_memory: as in `SparkSubmitOperator`; here it is a template field. So are
+            `executor_memory`, `executor_cores`, `total_executor_cores`, `num_executors`,
+            `archives`, `repositories`, `yarn_queue`, `deploy_mode` and `name`.
     """
 
     template_fields_renderers: ClassVar[dict[str, str]] = {"conf": "json"}

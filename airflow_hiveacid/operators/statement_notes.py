@@ -129,7 +129,7 @@ class StatementNote:
     def _digest(self) -> str:
         if isinstance(self.job, MetastoreStatement):
             return self.job.digest
-        text = json.dumps([type(self.job).__name__, to_json(self.job)])
+        text = json.dumps([type(self.job).__name__, to_json(self.job, omits_defaults=True)])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

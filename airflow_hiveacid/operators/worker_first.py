@@ -90,8 +90,9 @@ class EngineOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec) or self._result_on_worker(hook, spec)
-        if result is None:
-            return super().run_one(context, number, job)
+        if isinstance(result, str):
+            with self._saying_why(result):
+                return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
         result = dataclasses.replace(result, seconds=took_s)
         self.log.info("the worker did this job without Spark")
@@ -165,8 +166,8 @@ class EngineOperator(HiveAcidSparkOperator):
         self._spec = job  # a kill of the task aborts the transactions of this attempt
         return dataclasses.replace(run(), phases=steps.phases)
 
-    def _result_on_worker(self, hook: HiveAcidHook, job: JobSpec) -> JobResult | None:
-        """Return the job's result, or None, with the reason in the log, if a driver must do it."""
+    def _result_on_worker(self, hook: HiveAcidHook, job: JobSpec) -> JobResult | str:
+        """Return the job's result, or why a driver must do it; empty if the engine is chosen."""
         engine = self.chosen_engine or hook.settings.engine
         why_spark = self._why_spark() if engine is Engine.AUTO else ""
         if not why_spark and engine is not Engine.SPARK:
@@ -175,20 +176,35 @@ class EngineOperator(HiveAcidSparkOperator):
                 with self._with_advice(), hook.metastore() as client:
                     return self.done_on_worker(client, job, excused)
             except errors.HiveAcidError as error:
-                causes: tuple[errors.HiveAcidError, ...] = (error,)
+                needed: BaseException | None = error
+                if isinstance(error, errors.TypeMismatchError) and self._has_spark():
+                    needed = error.__cause__  # with Spark, no row may need the cast
+                causes: tuple[BaseException | None, ...] = (needed,)
                 if isinstance(error, errors.PartitionsFailedError):
                     causes = error.causes
                 if self._is_killed or not any(isinstance(cause, excused) for cause in causes):
                     raise
-                if not isinstance(error, errors.SparkNeededError):
+                if not isinstance(needed, errors.SparkNeededError):
                     self.log.warning(
                         "the worker cannot do this job, so a Spark driver does it: %s", error
                     )
-                    return None
-                why_spark = ", ".join([error.reason, *getattr(error, "__notes__", ())])
+                    return f"the worker cannot do this job: {error}"
+                why_spark = ", ".join([needed.reason, *getattr(error, "__notes__", ())])
         if why_spark:
             self.log.info("a Spark driver does this job, because %s", why_spark)
-        return None
+        return why_spark
+
+    @contextmanager
+    def _saying_why(self, why_spark: str) -> Iterator[None]:
+        """Add why Spark is needed to an error that says that Spark cannot start."""
+        try:
+            yield
+        except (errors.ConfigurationError, errors.JobFailedError) as error:
+            has_java = self._submitter is None or self._submitter.has_java
+            if not why_spark or (has_java and isinstance(error, errors.JobFailedError)):
+                raise
+            error.args = (f"{str(error).rstrip('.')}. Spark is needed because {why_spark}",)
+            raise
 
     def _left_to_driver(self, engine: Engine) -> tuple[type[errors.HiveAcidError], ...]:
         """Return the errors after which a driver may succeed, if there can be one."""

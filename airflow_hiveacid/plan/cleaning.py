@@ -232,7 +232,8 @@ def plan_unknown(
             first_seen = seen.get(entry.path, now_seen)
             if entry.path not in seen:
                 unseen.append(entry.path)
-            why_not = waits_for(first_seen, readers, now_seen.at_s, SHORTEST_UNKNOWN_AGE_S)
+            now_s, wait = now_seen.at_s, "found less than {} ago; may be removed in {}"
+            why_not = waits_for(first_seen, readers, now_s, SHORTEST_UNKNOWN_AGE_S, wait)
             waited_for |= dict.fromkeys(readers_before(first_seen, readers))
         why = why_not or f"unknown, and not changed for {age_text(entry.age_s)}: {entry.why}"
         item = Removal(path=entry.path, why=why, size_bytes=entry.size_bytes)
@@ -382,16 +383,23 @@ def readers_before(seen: FirstSeen, readers: Iterable[Reader]) -> tuple[Reader, 
 
 
 def waits_for(
-    seen: FirstSeen, readers: Iterable[Reader], now_s: float, retention_s: float
+    seen: FirstSeen,
+    readers: Iterable[Reader],
+    now_s: float,
+    retention_s: float,
+    wait: str = "the retention of {} ends in {}",
 ) -> str | None:
-    """Return why a directory, with the note on its replacement, must be kept now, or None."""
+    """Return why a directory, with the note on its replacement, must be kept now, or None.
+
+    `wait` is the reason with a place for the retention, and one for its remaining part.
+    """
     earlier_readers = readers_before(seen, readers)
     if earlier_readers:
         count_text = f"; and {len(earlier_readers) - 1} more" if len(earlier_readers) > 1 else ""
         return f"{earlier_readers[0]}{count_text}"
     age = now_s - seen.at_s
     if age < retention_s:
-        return f"the retention of {age_text(retention_s)} ends in {age_text(retention_s - age)}"
+        return wait.format(age_text(retention_s), age_text(retention_s - age))
     return None
 
 

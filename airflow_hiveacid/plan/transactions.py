@@ -22,7 +22,6 @@ from typing import Final
 
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
-    HiveAcidError,
     SharedTargetError,
     StatementOrderError,
 )
@@ -61,7 +60,7 @@ def numbered(number: int, count: int) -> Iterator[None]:
     """Add a statement's 1-based number to an error if its transaction has several statements."""
     try:
         yield
-    except HiveAcidError as error:
+    except Exception as error:
         if count > 1:
             error.add_note(f"in statement {number} of the transaction")
         raise

@@ -36,7 +36,12 @@ from airflow_hiveacid.jobs.job import ExitCode, JobError, JobResult, JobSpec, Jo
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.preflight import log_findings
 from airflow_hiveacid.spark.engine import jvm_of
-from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, job_failure, typed_failures
+from airflow_hiveacid.spark.engine.failures import (
+    SPARK_ERRORS,
+    job_failure,
+    typed_failures,
+    value_failure,
+)
 from airflow_hiveacid.spark.engine.progress import reported_stages
 from airflow_hiveacid.spark.engine.session import await_executor, open_session
 from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
@@ -141,9 +146,10 @@ def run_spec(spark: SparkSession, job_function: JobFunction, spec_name: str) -> 
             log_findings(client)
             result = job_function(JobContext.of(spark, spec, client, reached))
         code = ExitCode.OK
-    except Exception as error:  # noqa: BLE001 - the process edge: every failure becomes a result
-        code = exit_code(error)
-        result = _failed(spec, error)
+    except Exception as raised:  # noqa: BLE001 - the process edge: every failure becomes a result
+        failure = value_failure(raised, spec.job) or raised
+        code = exit_code(failure)
+        result = _failed(spec, failure)
     answer(
         spec,
         dataclasses.replace(

@@ -90,7 +90,7 @@ def tables(dags: Iterable[str], session: Session) -> dict[str, Any]:
     """
     collections = _newest(session, dags)
     rows: dict[tuple[str, str], dict[str, Any]] = {}
-    causes: dict[tuple[str, str, str], dict[str, Any]] = {}
+    causes: dict[tuple[str, ...], dict[str, Any]] = {}
     for collection in collections:
         connection = collection["connection"]
         for row in collection["document"]["rows"]:
@@ -98,7 +98,8 @@ def tables(dags: Iterable[str], session: Session) -> dict[str, Any]:
             if row["cause"] is not None:
                 # Several tasks of one metastore may each store the same cause.
                 cause = collection["document"]["causes"][row["cause"]]
-                key = (connection, cause["state"], without_ages(cause["what"]))
+                what, remedy = without_ages(cause["what"]), cause["remedy"]
+                key = (connection, cause["state"], what, remedy)
                 causes.setdefault(key, {**cause, "connection": connection})
                 own |= {"cause": list(causes).index(key), "why": ""}
             rows[connection, row["table"]] = own

@@ -70,9 +70,10 @@ class VersionEntry:
 class TableHistory:
     """The known versions of a table, and its recent compactions.
 
-    `oldest` is the oldest version that is readable in all partitions; 0 if none is. `compactions`
-    come from the compaction queue, so old ones are missing. `open_write_id` is the lowest open one:
-    no later version is readable by its number before that write ends.
+    `oldest` is the oldest version that is readable in all partitions, and `newest` the newest one
+    that has committed; 0 if there is none. `compactions` come from the compaction queue, so old
+    ones are missing. `open_write_id` is the lowest open one: no version from it on is readable by
+    its number before that write ends.
     """
 
     table: str
@@ -133,7 +134,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     return TableHistory(
         table=str(table.ref),
         oldest=readable.oldest(),
-        newest=write_ids.high_watermark,
+        newest=versions[0].number if versions else 0,
         is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,

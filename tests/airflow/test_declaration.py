@@ -77,6 +77,10 @@ def test_template_fields_are_exactly_those_listed_in_the_file() -> None:
 
 def test_the_page_of_arguments_is_up_to_date_with_the_docstrings() -> None:
     assert arguments_page.PAGE.read_text() == arguments_page.page()
+    for cls in _CLASSES.values():
+        own = inspect.signature(cls.__init__).parameters.values()
+        named = {one.name for one in own if one.kind is one.KEYWORD_ONLY}
+        assert {one for one in named if f"`{one}`" not in arguments_page.page()} == set(), cls
 
 
 @every_operator

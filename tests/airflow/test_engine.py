@@ -26,6 +26,7 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
     StoreUnavailableError,
     TaskKilledError,
+    TypeMismatchError,
 )
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
@@ -46,6 +47,7 @@ from airflow_hiveacid.operators import (
     HiveAcidTruncateOperator,
     HiveAcidUpdateOperator,
 )
+from airflow_hiveacid.operators.submission import before_submit
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
@@ -217,6 +219,70 @@ def test_without_a_spark_connection_the_worker_runs_what_it_can(
     with pytest.raises(ConfigurationError, match="there is no connection 'cluster'"):
         run_task(_delete(spark_conn_id="cluster"))
     assert spark.calls == []
+
+
+_TYPE_OF_7 = r"string '7' may not be exact in id, of type int; give it its type, as in .*\}\}\"\}$"
+
+
+def test_an_error_that_spark_cannot_start_says_why_the_task_needs_it(
+    spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    task = partial(_delete, where="id = :id", parameters={"id": "{{ 7 }}"})
+    needed = rf"\. Spark is needed because {_TYPE_OF_7}"
+    with pytest.raises(ConfigurationError, match=rf"no spark-submit in .*{needed}"):
+        run_task(task(spark_bin_dir=str(tmp_path)))
+    with monkeypatch.context() as patch:
+
+        def no_java(*_: object) -> None:
+            raise ConfigurationError("spark-submit cannot run java.")
+
+        patch.setattr(before_submit, "check_java", no_java)
+        with pytest.raises(ConfigurationError, match=rf"cannot run java{needed}"):
+            run_task(task())
+    connections.remove("spark_default")
+    with pytest.raises(ConfigurationError, match=rf"no connection 'spark_default'.*{needed}"):
+        run_task(task())
+    with pytest.raises(ConfigurationError, match=r"or set spark_conn_id$"):
+        run_task(task(engine="spark"))
+    with pytest.raises(SparkNeededError, match=_TYPE_OF_7.replace("$", r"\. Use engine=")):
+        run_task(task(engine="worker"))
+    assert spark.calls == []
+
+
+def _with_seven(kind: str, **given: Any) -> BaseOperator:  # noqa: ANN401
+    source = {"columns": ["id", "name"], "values": [["seven", "a"]]}
+    match kind:
+        case "delete":
+            return _delete(where="id = :id", parameters={"id": "{{ 'seven' }}"}, **given)
+        case "update":
+            return HiveAcidUpdateOperator(
+                task_id="update",
+                table="d.t",
+                assignments={"id": ":id"},
+                parameters={"id": "{{ 'seven' }}"},
+                **given,
+            )
+        case "merge":
+            clauses = [{"when": "matched", "action": "delete"}]
+            return HiveAcidMergeOperator(
+                task_id="merge", table="d.t", source=source, keys=["id"], clauses=clauses, **given
+            )
+        case _:
+            return _insert(("seven", "a"), **given)
+
+
+@pytest.mark.parametrize("kind", ["delete", "update", "merge", "insert"])
+def test_a_string_that_is_no_number_is_the_only_cause_unless_spark_can_decide(
+    spark: FakeSpark, connections: Connections, kind: str
+) -> None:
+    cause = r"^table d\.t: column 'id' is int, but the value is 'seven'; cast the value$"
+    with pytest.raises(TypeMismatchError, match=cause):
+        run_task(_with_seven(kind, engine="worker"))
+    run_task(_with_seven(kind))  # no row may need the cast
+    assert len(spark.calls) == 1
+    connections.remove("spark_default")
+    with pytest.raises(TypeMismatchError, match=cause):
+        run_task(_with_seven(kind))
 
 
 def test_a_killed_task_changes_nothing_on_the_worker(

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,9 @@ def test_a_page_document_names_a_cause_of_several_tables_once_and_fits(letter: s
     causes = [found["causes"][row["cause"]]["what"] for row in found["rows"][:5]]
     assert causes == ["waits for transaction 77, open for 3 h 0 min"] * 5
     assert (found["rows"][5]["why"], found["rows"][5]["cause"]) == ("5 waits", None)
+    other = [replace(one, remedy="abort 5") for one in waits[:2]]
+    made = document.document([*waits[2:], *other], measured_s=0.0, settings=SETTINGS)
+    assert [remedy[:5] for _, _, remedy in made["causes"]] == ["wait ", "abort"]
 
 
 @pytest.fixture
@@ -343,11 +347,15 @@ def test_a_cause_of_tables_in_several_tasks_is_shown_once(database: Session) -> 
 
     from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
 
-    for task, connection in (("a", "hms"), ("b", "hms"), ("c", "other")):
+    for task, connection in (("a", "hms"), ("b", "hms"), ("c", "other"), ("d", "hms")):
         collect(database, f"{task}.t", task=task, connection=connection)
         rows = [document.TableRow(table=f"{task}.t{n}", state="blocked") for n in range(2)]
         waits = [
-            document.TableNumbers(row=row, cause=f"transaction 77 is open for {ord(task)} h")
+            document.TableNumbers(
+                row=row,
+                cause=f"transaction 77 is open for {ord(task)} h",
+                remedy="abort 5" if task == "d" else "",
+            )
             for row in rows
         ]
         (xcom,) = database.query(XComModel).filter(XComModel.task_id == task).all()
@@ -355,8 +363,8 @@ def test_a_cause_of_tables_in_several_tasks_is_shown_once(database: Session) -> 
         xcom.value = document.document(waits, measured_s=0.0, settings=settings)
     database.flush()
     found = web.tables({"dag"}, database)
-    assert [cause["connection"] for cause in found["causes"]] == ["hms", "other"]
-    assert [row["cause"] for row in found["tables"]] == [0, 0, 0, 0, 1, 1]
+    assert [cause["connection"] for cause in found["causes"]] == ["hms", "other", "hms"]
+    assert [row["cause"] for row in found["tables"]] == [0, 0, 0, 0, 1, 1, 2, 2]
     assert {row["why"] for row in found["tables"]} == {""}
     assert web.table("a.t0", "hms", {"dag"}, database)["row"]["why"] == found["causes"][0]["what"]
 

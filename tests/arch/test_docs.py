@@ -149,6 +149,14 @@ def test_the_page_of_errors_is_up_to_date_with_the_error_classes() -> None:
     assert errors_page.PAGE.read_text() == "\n".join(errors_page.lines()) + "\n"
 
 
+def test_the_page_of_errors_has_every_class_of_the_package() -> None:
+    code = "\n".join(file.read_text() for file in PACKAGE.rglob("*.py"))
+    classes = re.findall(r"^class (\w+)\((.+)\):$", code, re.MULTILINE)
+    listed = set(re.findall(r"^\| `(\w+)`", errors_page.PAGE.read_text(), re.MULTILINE))
+    ours = {name for name, bases in classes if listed & set(re.findall(r"\w+", bases))}
+    assert {name for name in ours - listed if not name.startswith("_")} == set()
+
+
 _RESULTS = {
     "Job": JobResult(kind="merge", job_key="k", status=JobStatus.COMMITTED, table="db.t"),
     "Statement": StatementResult(kind="merge", table="db.t", rows=RowCounts()),

@@ -15,12 +15,13 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
-from airflow_hiveacid.jobs.statements import DeleteSpec, InsertSpec, SourceSpec
+from airflow_hiveacid.jobs.statements import DeleteSpec, InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.plan.statements.dml import check_changeable
+from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, value_failure
 from airflow_hiveacid.spark.writing.context import JobContext
 from spark_apps.merge import merge
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL, unmatched_insert
@@ -152,6 +153,39 @@ def test_a_value_of_a_type_that_does_not_fit_its_column_is_refused(t: Lab) -> No
 def test_a_value_that_overflows_its_column_raises_an_error_and_changes_nothing(t: Lab) -> None:
     with pytest.raises(Exception, match=r"(?i)overflow"):
         t.update("t", {"n": "cast(n as bigint) + 3000000000"})
+    untouched(t)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (DeleteSpec(target="", where="id = 'seven'"), "id = 'seven'"),
+        (DeleteSpec(target="", where="p > 0 AND n / (b - b) > 1"), "n / (b - b)"),
+        (UpdateSpec(target="", set={"n": "n / (b - b)"}), "n / (b - b)"),
+        (UpdateSpec(target="", set={"n": "array(1)[n]"}), "array(1)[n]"),
+        (
+            UpdateSpec(target="", set={"n": "cast(n AS bigint) + 3000000000"}),
+            "UPDATE",
+        ),
+        (
+            InsertSpec(
+                target="", source=SourceSpec(tables={}, query="SELECT 1L id, 1 / 0 n, 1 b, 1 p")
+            ),
+            "1 / 0",
+        ),
+    ],
+    ids=str,
+)
+def test_an_error_that_a_value_causes_becomes_one_that_names_the_part_of_the_statement(
+    t: Lab, change: DeleteSpec | UpdateSpec | InsertSpec, part: str
+) -> None:
+    spec = dataclasses.replace(change, target=f"{t.db}.t")
+    with pytest.raises(SPARK_ERRORS) as raised:
+        t.run(spec)
+    failure = value_failure(raised.value, spec)
+    assert failure is not None
+    assert str(failure).startswith(f"table {t.db}.t: cannot use the expression {repr(part)[:-1]}")
+    assert ": [" in str(failure)
     untouched(t)
 
 

@@ -11,15 +11,19 @@ _LONGEST_SHOWN: Final = 300
 
 
 class ContractVersionError(InputError):
-    """Operator and application have different versions of the job contract."""
+    """Operator and application have different versions of the job contract.
+
+    `detail`, such as an unknown field, proves it if both state the same version.
+    """
 
     def __init__(self, *, found: object, supported: int, side: str, detail: str = "") -> None:
         self.found, self.supported, self.side, self.detail = found, supported, side, detail
+        what = f"job contract version {found!r} does not match version {supported}: the {side} is"
+        if detail:
+            what = f"{detail}: Airflow and the driver have different releases, and the {side} is"
         super().__init__(
-            f"job contract version {found!r} does not match version {supported}: the {side} is"
-            " older."
-            f"{' ' + detail if detail else ''} Install the same release of"
-            " airflow-provider-hiveacid in the Airflow environment and in the --py-files zip."
+            f"{what} older. Install the same release of airflow-provider-hiveacid in the Airflow"
+            " environment and in the --py-files zip."
         )
 
 
@@ -193,7 +197,7 @@ class StructFieldsError(TableError):
 
 
 class ExpressionError(TableError):
-    """A condition or expression cannot be resolved."""
+    """A condition or expression cannot be resolved, or fails for a value."""
 
     def __init__(self, *, table: object, expression: str, reason: str) -> None:
         self.expression, self.reason = expression, reason

@@ -105,11 +105,12 @@ class TableChangedError(TransactionError, RetryableError):
 class SnapshotClosedError(TransactionError):
     """A scan was read after its snapshot was closed or lost."""
 
-    def __init__(self, *, table: object, why: str) -> None:
+    def __init__(self, *, table: object, why: str, remedy: str = "") -> None:
         self.table, self.why = str(table), why
+        remedy = remedy or "Call refresh() on the table, then scan() again"
         super().__init__(
             f"table {table}: the snapshot of this scan is closed, because {why}; its files may be"
-            " gone. Call refresh() on the table, then scan() again"
+            f" gone. {remedy}"
         )
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -278,23 +278,32 @@ def abort_job(
         return aborted
 
 
-def writer_of(client: MetastorePort, ref: TableRef, write_id: WriteId) -> TxnId | None:
+def writer_of(
+    client: MetastorePort,
+    ref: TableRef,
+    write_id: WriteId,
+    *,
+    txns: ValidTxnList | None = None,
+    likely: Collection[TxnId | None] = (),
+) -> TxnId | None:
     """Return the open transaction of a table's lowest open write ID; None if it is not found.
 
     No call of a metastore returns it. But write IDs are listed for any list of open transactions,
-    so half of the candidates are ruled out by each call.
+    so half of the candidates are ruled out by each call; the `likely` ones come first. `txns` is
+    the list with which the write ID was found open; without it, it is read now.
     """
     try:
-        txns = client.valid_txns()
-        candidates = txns.open
-        while candidates:
-            half = candidates[: (len(candidates) + 1) // 2]
-            listed = ValidTxnList(high_watermark=txns.high_watermark, open=half)
-            write_ids = client.valid_write_ids([ref], listed)[ref]
-            is_among = write_ids.min_open_write_id == write_id
-            if is_among and len(half) == 1:
-                return half[0]
-            candidates = half if is_among else candidates[len(half) :]
+        txns = client.valid_txns() if txns is None else txns
+        for left in (tuple(txn for txn in txns.open if txn in likely), txns.open):
+            candidates = left
+            while candidates:
+                half = candidates[: (len(candidates) + 1) // 2]
+                listed = ValidTxnList(high_watermark=txns.high_watermark, open=half)
+                write_ids = client.valid_write_ids([ref], listed)[ref]
+                is_among = write_ids.min_open_write_id == write_id
+                if is_among and len(half) == 1:
+                    return half[0]
+                candidates = half if is_among else candidates[len(half) :]
     except HiveAcidError as error:
         _log.warning("cannot find the writer of table=%s write_id=%s: %s", ref, write_id, error)
     return None

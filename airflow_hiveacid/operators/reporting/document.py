@@ -272,10 +272,11 @@ def _counts(value: Mapping[str, object]) -> dict[str, int | float]:
 
 def _causes(tables: Sequence[TableNumbers]) -> tuple[list[list[JsonValue]], dict[str, int]]:
     """Return the causes that several tables share, and the number of each such table's cause."""
-    groups: dict[tuple[str, str], list[TableNumbers]] = {}
+    groups: dict[tuple[str, str, str], list[TableNumbers]] = {}
     for table in tables:
         if table.cause:
-            groups.setdefault((table.row.state, without_ages(table.cause)), []).append(table)
+            key = (table.row.state, without_ages(table.cause), table.remedy)
+            groups.setdefault(key, []).append(table)
     shared = [group for group in groups.values() if len(group) > 1]
     shared.sort(key=lambda group: (_URGENCIES.index(group[0].row.state), -len(group)))
     entries: list[list[JsonValue]] = [

@@ -178,27 +178,7 @@ def compaction_findings(
     for complaint in policy.warnings:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=complaint)
     yield from _queue(facts, names_owners=names_owners)
-    waiting = [root for root in measured if root.visible.delta_count > root.compactable.delta_count]
-    if waiting:
-        is_blocked = any(
-            exceeded(root.visible, policy) and not exceeded(root.compactable, policy)
-            for root in waiting
-        )
-        lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
-        readers = possible_readers(client, table.ref, facts.snapshot.txns)
-        writer = None if lowest is None else writer_of(client, table.ref, lowest)
-        readers = tuple(reader for reader in readers if writer in (None, reader.txn_id))
-        writers = _writers(readers, names_owners=names_owners)
-        yield Finding(
-            about="compaction",
-            urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
-            what=(
-                f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
-                f" later deltas of {_names(waiting)} have to wait{writers}"
-            ),
-            remedy=_remedy_of(writer, table),
-            cause=f"later deltas have to wait for writers{writers}" if writers else "",
-        )
+    yield from _waiting(client, facts, policy, names_owners=names_owners)
     pending = {str(e.partition or "") for e in facts.entries if e.is_pending}
     # On 3.1, and before a compactor has its entry, only its lock shows it (`lock_findings`).
     # The oldest lock counts. A server that ends no dead transactions lists a dead one for good.
@@ -230,6 +210,42 @@ def compaction_findings(
         )
     if not due:
         yield Finding(about="compaction", urgency=Urgency.FINE, what=_not_due(measured, policy))
+
+
+def _waiting(
+    client: MetastorePort, facts: TableFacts, policy: CompactionPolicy, *, names_owners: bool
+) -> Iterator[Finding]:
+    """Yield the finding of an open write, if deltas have to wait for its end."""
+    table = facts.table
+    waiting = [
+        root for root in facts.roots if root.visible.delta_count > root.compactable.delta_count
+    ]
+    if not waiting:
+        return
+    is_blocked = any(
+        exceeded(root.visible, policy) and not exceeded(root.compactable, policy)
+        for root in waiting
+    )
+    lowest = facts.snapshot.write_ids(table.ref).min_open_write_id
+    txns, holders = facts.snapshot.txns, {lock.txn_id for lock in facts.locks}
+    readers = possible_readers(client, table.ref, txns)
+    writer = None
+    if lowest is not None:
+        writer = writer_of(client, table.ref, lowest, txns=txns, likely=holders)
+    if writer is not None:
+        named = (reader for reader in readers if reader.txn_id == writer)
+        readers = (next(named, Reader(txn_id=writer)),)
+    writers = _writers(readers, names_owners=names_owners)
+    yield Finding(
+        about="compaction",
+        urgency=Urgency.BLOCKED if is_blocked else Urgency.WAITING,
+        what=(
+            f"write ID {lowest} is open, and a compaction includes only earlier writes, so"
+            f" later deltas of {_names(waiting)} have to wait{writers}"
+        ),
+        remedy=_remedy_of(writer, table),
+        cause=f"later deltas have to wait for writers{writers}" if writers else "",
+    )
 
 
 def _left_by(holder: LockInfo) -> str:

@@ -27,11 +27,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError, TypeMismatchError
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
-from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, is_comparable, literal_of
+from airflow_hiveacid.plan.statements.constants import (
+    UNFIT,
+    Constant,
+    can_be_cast,
+    constant_of,
+    is_comparable,
+    literal_of,
+    type_name,
+)
 
 _TOKEN: Final = re.compile(
     r"""[ \t\r\n]*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
@@ -60,6 +68,7 @@ _WORDS: Final = frozenset(
 )
 _TARGET: Final = "t"
 _DEEPEST: Final = 100
+_MOST_SHOWN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,13 +350,9 @@ class _Parser:
         return type_
 
     def _constant(self, column: str, value: Value) -> Constant:
-        type_ = column_type(self._table, column)
-        constant = literal_of(value, parse_type(type_))
-        if constant is UNFIT:
-            raise SparkNeededError(
-                reason=f"{value.said} may not be exact in {column}, of type {type_}"
-            )
-        return constant
+        if self._table is None:
+            raise TypeError("a constant needs a column")
+        return literal_in(self._table, column, value, "{} may not be exact in {}, of type {}")
 
     def _values(self) -> tuple[Value, ...]:
         """Parse one constant, or a parameter that is a list."""
@@ -415,6 +420,38 @@ class _Parser:
             raise SparkNeededError(
                 reason=f"{self._peek().text or 'the end'!r} stands where {word} belongs"
             )
+
+
+def literal_in(table: TableInfo, name: str, value: Value, why: str) -> Constant:
+    """Return a literal or parameter in a column's type, or raise the error of `unfit`.
+
+    `why` has a place for the value, for the column and for the column's type.
+    """
+    type_ = column_type(table, name)
+    constant = literal_of(value, parse_type(type_))
+    if constant is UNFIT:
+        text = value.text if value.type is ValueType.STRING else None
+        raise unfit(table, name, text, why.format(value.said, name, type_))
+    return constant
+
+
+def unfit(table: TableInfo, name: str, text: str | None, why: str) -> HiveAcidError:
+    """Return the error for a value that only Spark may cast to a column's type.
+
+    `text` is the value if it is a string. If no cast can succeed, the error is a TypeMismatchError
+    whose cause is the SparkNeededError: with Spark, the cast fails only if a row needs it.
+    """
+    hive_type = parse_type(column_type(table, name))
+    if text is not None and constant_of(text, hive_type) is not UNFIT:
+        given = "int" if type_name(hive_type).endswith("int") else type_name(hive_type)
+        why += f'; give it its type, as in {{"type": "{given}", "value": "{{{{ ... }}}}"}}'
+    needed = SparkNeededError(reason=why)
+    if text is None or can_be_cast(text, hive_type):
+        return needed
+    type_, shown = column_type(table, name), repr(text[:_MOST_SHOWN])
+    error = TypeMismatchError(table=table.ref, column=name, column_type=type_, value_type=shown)
+    error.__cause__ = needed
+    return error
 
 
 def column_type(table: TableInfo | None, name: str) -> str:

@@ -43,6 +43,7 @@ _WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _DIGITS: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 _DOUBLE: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MAY_BE_NUMBER: Final = re.compile(r"\d|nan|inf", re.IGNORECASE)
 _NO_TEXT: Final = re.compile("[\ud800-\udfff]")
 _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _GREGORIAN: Final = dt.date(1582, 10, 15)  # before it, calendars differ
@@ -88,6 +89,13 @@ def reader_of(hive_type: HiveType) -> Callable[[str], Constant | Unfit]:
             return _READS[name]
         case _:
             return lambda _: UNFIT
+
+
+def can_be_cast(text: str, hive_type: HiveType) -> bool:
+    """Return False if it is certain that no engine casts a text to a type: numbers have digits."""
+    name = type_name(hive_type)
+    is_counted = name in _BITS or name in {"decimal", "float", "double", "date", "timestamp"}
+    return not is_counted or _MAY_BE_NUMBER.search(text) is not None
 
 
 def literal_of(value: Value, hive_type: HiveType) -> Constant | Unfit:

@@ -2,7 +2,7 @@
 
 Every constant gets its column's type, and every condition is parsed; SparkNeededError has the
 reason why a statement needs Spark. An error in the statement itself is raised as Spark's side
-raises it (`dml`). Reads no file.
+raises it (`dml`, `conditions.unfit`). Reads no file.
 
 Example:
     >>> from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from airflow_hiveacid.format.errors import SparkNeededError
+from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
 from airflow_hiveacid.format.table import (
     NULL_PARTITION,
     PartitionName,
@@ -50,7 +50,6 @@ from airflow_hiveacid.plan.statements.constants import (
     Constant,
     constant_of,
     is_comparable,
-    literal_of,
     reader_of,
     type_name,
 )
@@ -345,22 +344,19 @@ def _stored(text: str | None, table: TableInfo, name: str) -> Constant:
     return value
 
 
-def _needs_cast(text: str, table: TableInfo, name: str) -> SparkNeededError:
+def _needs_cast(text: str, table: TableInfo, name: str) -> HiveAcidError:
     shown = text if len(text) <= 40 else f"{text[:40]}..."  # noqa: PLR2004 - for a log's line
     type_ = conditions.column_type(table, name)
-    return SparkNeededError(reason=f"the value {shown!r} of {name} needs Spark's cast to {type_}")
+    why = f"the value {shown!r} of {name} needs Spark's cast to {type_}"
+    return conditions.unfit(table, name, text, why)
 
 
 def _literal(
     text: str, table: TableInfo, name: str, parameters: Mapping[str, Parameter]
 ) -> Constant:
     """Return an expression that is a constant, in the type of a column of the table."""
-    type_ = conditions.column_type(table, name)
     value = conditions.value_of(text, parameters)
-    constant = literal_of(value, parse_type(type_))
-    if constant is UNFIT:
-        raise SparkNeededError(reason=f"{value.said} for {name} needs Spark's cast to {type_}")
-    return constant
+    return conditions.literal_in(table, name, value, "{} for {} needs Spark's cast to {}")
 
 
 # ---- partitions ----------------------------------------------------------------------------------

@@ -27,6 +27,8 @@ from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import convert_exception
 
 from airflow_hiveacid.format import errors
+from airflow_hiveacid.jobs.job import Job, ProgramSpec, kind_of
+from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.spark.engine import UnknownJavaCallError, unknown_calls
 from airflow_hiveacid.storage.stores.locations import HADOOP_SCHEMES, S3_SCHEMES
 from airflow_hiveacid.supported_versions import PAGE, PYSPARK
@@ -48,6 +50,12 @@ _OF_PYTHON: Final = re.compile(r"Traceback \(most recent call last\):\n(?: .*\n)
 _WRITE_FAILED: Final = "[TASK_WRITE_FAILED]"
 # The message of a type that PySpark does not know begins with its condition in brackets.
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\] ")
+# Classes of SQLSTATE for what a value causes: of a set of rows, of data, of a key.
+_OF_VALUES: Final = ("21", "22", "23")
+# The first line of a statement in Spark's message whose part is marked.
+_MARKED: Final = re.compile(
+    r"^== SQL.*==\n(?:.*\n)*?(?P<line>.+)\n(?P<before> *)(?P<part>\^+)$", re.MULTILINE
+)
 # Advice of Spark's that our session does not follow: without ANSI, such a value would become NULL.
 _BYPASS: Final = re.compile(r' If necessary set "?spark\.sql\.ansi\.enabled"? to "?false"?[^.]*\.')
 
@@ -181,6 +189,30 @@ def job_failure(error: Exception) -> errors.JobFailedError:
     kind = "a Python worker failed" if lines else type(error).__name__
     reason = (lines[-1] if lines else reason_of(error)).rstrip(".")
     return errors.JobFailedError(f"{kind}: {reason}. The driver's log has the details")
+
+
+def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
+    """Return the typed error if a value in a row or parameter caused Spark's error, else None.
+
+    A retry would find the same value. The error names the part of the statement that Spark marks,
+    else the whole statement. A program's error may come from its own frames, so it is kept.
+    """
+    notes = getattr(error, "__notes__", ())
+    if isinstance(error, Py4JJavaError) and (cause := error.java_exception.getCause()) is not None:
+        error = convert_exception(cause)  # Spark 3.5 puts a task's error below an aborted job's
+    if isinstance(job, ProgramSpec) or not isinstance(error, PySparkException):
+        return None
+    if not (error.getSqlState() or "").startswith(_OF_VALUES):
+        return None
+    statement = statement_text(job) or kind_of(job)
+    if match := _MARKED.search(str(error)):
+        statement = match["line"][len(match["before"]) :][: len(match["part"])]
+    failure = errors.ExpressionError(
+        table=job.target, expression=statement, reason=reason_of(error).rstrip(".")
+    )
+    for note in notes:
+        failure.add_note(note)
+    return failure
 
 
 def beneath(error: BaseException) -> BaseException:

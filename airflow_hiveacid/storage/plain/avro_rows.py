@@ -52,6 +52,7 @@ from airflow_hiveacid.storage.values.nested import batch_of, leaves, with_leaf_t
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (
     OLD_TIMES_REMEDY,
+    OTHER_FORMAT_REMEDY,
     SWITCHOVER_DAY,
     Instants,
     TimestampForm,
@@ -444,6 +445,7 @@ class AvroWriter(StreamWriter):
                 column="(one of them)",
                 column_type="in Avro, which stores whole milliseconds and UTF-8",
                 value_type=f"a value that Avro cannot store: {error}",
+                remedy=OTHER_FORMAT_REMEDY,
             ) from error
         with storage_errors("write", self._path):
             # fastavro writes rows one at a time.

@@ -45,6 +45,7 @@ from airflow_hiveacid.storage.values.limits import fit_texts, padded, unpadded
 from airflow_hiveacid.storage.values.nested import batch_of
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (
+    OTHER_FORMAT_REMEDY,
     Instants,
     TimestampForm,
     counts_of,
@@ -369,6 +370,7 @@ class TextWriter(StreamWriter):
             column=node.name,
             column_type=f"{node.type}, in text",
             value_type=what,
+            remedy=OTHER_FORMAT_REMEDY,
         )
 
 

@@ -47,6 +47,7 @@ from airflow_hiveacid.storage.values.limits import fit_rows, fit_texts
 from airflow_hiveacid.storage.values.nested import leaves, with_time_unit
 from airflow_hiveacid.storage.values.timestamps import (
     OLD_TIMES_REMEDY,
+    OTHER_FORMAT_REMEDY,
     SWITCHOVER_SECOND,
     TimestampForm,
     seconds_and_nanos,
@@ -235,6 +236,7 @@ class ParquetWriter(StreamWriter):
                 column="(a timestamp)",
                 column_type="timestamp, in microseconds",
                 value_type=f"a timestamp that this unit cannot store: {error}",
+                remedy=OTHER_FORMAT_REMEDY,
             ) from error
 
 

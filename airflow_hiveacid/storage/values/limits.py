@@ -266,6 +266,7 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
             column_type=str(node.type),
             value_type=f"1969-12-31 23:59:59.{nanos[lost][0]:09d} (ORC cannot store a fraction in"
             " the last second before 1970)",
+            remedy="round it to a whole second, or make the column a string",
         )
     is_far = is_pair and bool((np.abs(seconds) >= timestamps.NANOSECONDS_REACH_S).any())
     if is_far or ((seconds < 0) & (nanos != 0)).any():

@@ -44,6 +44,8 @@ OLD_TIMES_REMEDY: Final = (
     "store the table as ORC, or make the column a string and cast the value to it"
 )
 """What to do with a time before `SWITCHOVER` that a format cannot store."""
+OTHER_FORMAT_REMEDY: Final = "change the value, or store the table in another file format"
+"""What to do with another value that a format cannot store."""
 
 EPOCH: Final = dt.date(1970, 1, 1)
 _JULIAN_DAY_OF_EPOCH: Final = 2440588

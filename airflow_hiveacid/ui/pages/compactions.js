@@ -1,7 +1,7 @@
 // The metastore's compaction queue: waiting compactions, and running compactions with their
 // workers.
 
-import { Failure, Grid, Measured, PageLink, React, Wait, ago, countText, h, spanText, useAnswer } from "./parts.js";
+import { Failure, Grid, Measured, PageLink, React, Wait, ago, countText, h, rowsOf, spanText, useAnswer } from "./parts.js";
 
 const tookText = (one) => {
   if (!one.started_s) return "";
@@ -32,7 +32,7 @@ export const Compactions = () => {
   if (!answer) return h(Wait);
   const states = Map.groupBy(answer.queue, (one) => one.state);
   const [id, ...others] = queueColumns((one) => owners.answer?.[one.connection]?.workers);
-  const known = new Set(answer.tables.map((row) => `${row.connection} ${row.table}`));
+  const known = new Set(rowsOf(answer).map((row) => `${row.connection} ${row.table}`));
   const name = (one) =>
     known.has(`${one.connection} ${one.table}`)
       ? h(PageLink, { to: { table: one.table, connection: one.connection } }, one.table)

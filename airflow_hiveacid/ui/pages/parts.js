@@ -86,6 +86,10 @@ export const Heading = ({ children }) => {
   return h("h1", { ref: here, tabIndex: -1 }, children);
 };
 
+// The rows of `hiveacid/tables`, which sends the names of the columns once.
+export const rowsOf = ({ columns, tables }) =>
+  tables.map((values) => Object.fromEntries(columns.map((column, at) => [column, values[at]])));
+
 // When the user returns to a list, focus the link to the page that the user left.
 export const useReturn = (isReady) => {
   const here = React.useRef(null);

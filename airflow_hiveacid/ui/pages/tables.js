@@ -2,7 +2,7 @@
 // from `HiveAcidCollectOperator` by way of `ui/web.py`; `operators/reporting/document.py` defines
 // their names and their limit of 64 KB.
 
-import { Compacted, Failure, Measured, Notice, PageLink, React, Remedy, State, Wait, countText, dagHref, go, h, refine, secondsOf, shareText, sizeText, spanText, stateOrder, stateText, useAnswer, useReturn } from "./parts.js";
+import { Compacted, Failure, Measured, Notice, PageLink, React, Remedy, State, Wait, countText, dagHref, go, h, refine, rowsOf, secondsOf, shareText, sizeText, spanText, stateOrder, stateText, useAnswer, useReturn } from "./parts.js";
 
 // [heading, value to sort by, content, is a number]
 const COLUMNS = [
@@ -39,8 +39,7 @@ const FILTERS = [
 ];
 
 // `origin` is a row's connection, if there are several.
-const rowsOf = ({ columns, tables }) => {
-  const rows = tables.map((values) => Object.fromEntries(columns.map((column, at) => [column, values[at]])));
+const withOrigins = (rows) => {
   const isOne = new Set(rows.map((row) => row.connection)).size < 2;
   return rows.map((row) => ({ ...row, origin: isOne ? "" : row.connection }));
 };
@@ -49,7 +48,7 @@ export const Tables = ({ filters }) => {
   const { answer, error } = useAnswer("hiveacid/tables");
   const [sort, setSort] = React.useState({ at: 1, isUp: true });
   const list = useReturn(Boolean(answer?.collections.length));
-  const every = React.useMemo(() => (answer ? rowsOf(answer) : []), [answer]);
+  const every = React.useMemo(() => (answer ? withOrigins(rowsOf(answer)) : []), [answer]);
   if (error) return h(Failure, { error });
   if (!answer) return h(Wait);
   if (answer.collections.length === 0) return h(Empty, { collector: answer.collector });

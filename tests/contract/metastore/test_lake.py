@@ -24,18 +24,23 @@ from tests.support.documents import DOCS, python_blocks
 
 DAY = date(2026, 1, 31)
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(8,2)"))
+CUSTOMERS = (Column(name="id", type="bigint"), Column(name="name", type="string"))
 
 
 @pytest.fixture
 def lake(bench: Bench, tmp_path: Path) -> Iterator[Lake]:
     client = bench.client()
     is_real = isinstance(client, MetastoreClient)
-    for name, partition_columns in (("orders", (Column(name="day", type="date"),)), ("audit", ())):
+    for name, columns, partition_columns in (
+        ("orders", COLUMNS, (Column(name="day", type="date"),)),
+        ("audit", COLUMNS, ()),
+        ("customers", CUSTOMERS, ()),
+    ):
         (tmp_path / name).mkdir()
         client.create_table(
             NewTable(
                 ref=TableRef(bench.db, name),
-                columns=COLUMNS,
+                columns=columns,
                 partition_columns=partition_columns,
                 # 4.x refuses a managed table outside of its warehouse; the fake has no directories.
                 location=None if is_real else f"file:{tmp_path}/{name}",
@@ -89,15 +94,15 @@ def test_tables_are_read_and_changed_without_spark(bench: Bench, lake: Lake) -> 
 def test_the_cells_of_the_notebook_page_read_rows_and_end_their_snapshot(
     bench: Bench, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lake.table(f"{bench.db}.orders").append(rows(1, 7, price=1))
+    lake.table(f"{bench.db}.customers").append(pa.table({"id": [1], "name": ["Ada"]}))
     monkeypatch.setattr(acid, "connect", lambda _metastore: lake)
     page = DOCS / "tutorial" / "notebook.md"
     names: dict[str, object] = {}
     for cell in python_blocks(page):
         code = cell.replace('"demo.', f'"{bench.db}.')
         exec(compile(code, page.name, "exec"), names)  # noqa: S102 - our own page
-    orders = names["orders"]
-    assert isinstance(orders, Table)
-    assert orders.schema.names == ["id", "price", "day"]
+    customers = names["customers"]
+    assert isinstance(customers, Table)
+    assert customers.schema.names == ["id", "name"]
     txns = [txn for txn in bench.client().open_txns_info() if txn.state is TxnState.OPEN]
     assert txns == []

@@ -94,7 +94,9 @@ def simple(
     databases = (f"hive3_{uuid.uuid4().hex[:12]}", f"worker_{uuid.uuid4().hex[:12]}")
     for db in databases:
         both.lab.client.create_database(db)
-    for done in triplets.Triplets(both, databases, asked.seed).done(asked.simple, say):
+    for done in map(
+        report.named, triplets.Triplets(both, databases, asked.seed).done(asked.simple, say)
+    ):
         tally.add(report.SIMPLE, done)
         if done.outcome is cases.Outcome.DIFFERENT:
             say(f"NOT NAMED: {tally.wrong[-1]}")

@@ -167,7 +167,10 @@ def _decimal_as_text(seen: Seen) -> bool:
         ours, theirs = (_without_trailing_zeros(t, numbers) for t in (seen.ours, seen.theirs))
         if ours == theirs:
             return True
-    return seen.has("decimal") and _digits(seen.ours) == _digits(seen.theirs)
+    ours, theirs = _digits(seen.ours), _digits(seen.theirs)
+    if seen.has("boolean"):  # "boolean-as-text" in the same string
+        ours, theirs = ours.lower(), theirs.lower()
+    return seen.has("decimal") and ours == theirs
 
 
 @entry("date-plus-days-as-text")

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.proofs.pages.browser import chromium
-from tests.proofs.pages.checks import EMPTY, FAB, FAILED, FULL, PUBLIC, SHOTS, UNDER_A_PATH, Check
+from tests.proofs.pages.checks import EMPTY, FAB, FAILED, FULL, PUBLIC, SHOTS, UNDER_A_PATH
 from tests.proofs.pages.server import Airflow, Auth
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
+
+    from tests.proofs.pages.checks import Check
 
 
 def main() -> int:

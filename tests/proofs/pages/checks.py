@@ -285,16 +285,17 @@ def gives_anonymous_the_public_role(airflow: Airflow, browser: Browser) -> str: 
 
 
 def orders_the_keyboard_in_the_list(airflow: Airflow, browser: Browser) -> str:
-    """Tab reaches the pages, causes, filters, headings and then the rows, all with an outline."""
+    """Tab reaches pages, causes, remedies, filters, headings and rows, all with an outline."""
     with looking(browser, airflow, "viewer") as page:
         open_list(page, airflow)
-        found = tabbed(page, 16)
+        found = tabbed(page, 17)
         heads = ["Table", "State", "Deltas", "Ratio", "Size", "Last compaction", "Due", "Why"]
         texts = [one["text"].strip() for one in found]
         assert texts[2].startswith("Cause 1, "), found
+        cause = [texts[2], "Copy airflow hiveacid abort 77"]
         filters = ["Search tables", "State"]
-        first = ["Tables", "Compactions", texts[2], *filters, *heads, BLOCKED]
-        assert texts[:14] == first, found
+        first = ["Tables", "Compactions", *cause, *filters, *heads, BLOCKED]
+        assert texts[:15] == first, found
         _shoot(page, "keyboard-list")
         return _all_seen(found)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +17,22 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
+from airflow_hiveacid.metastore.transactions.compaction_work import compacting
+from airflow_hiveacid.operators.reporting.survey import survey
+from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import status_of
+from tests.support.terms import job_terms
 from tests.unit.storage.orc_tables import insert, write_acid
 
 COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
+QUERY = "hive_20261130101112_01234567-89ab-cdef-0123-456789abcdef"
 DUE = ("--delta-count", "2")
 Records = Callable[..., list[dict[str, Any]]]
 
@@ -55,7 +64,7 @@ class Warehouse:
         write_acid(path, [insert(write_id, 0, int(write_id))])
         self.client.commit_txn(txn_id)
 
-    def opened(self, *refs: TableRef, writes: bool = True) -> TxnId:
+    def opened(self, *refs: TableRef, writes: bool = True, job: str = "etl/load") -> TxnId:
         """An open transaction with a lock on each table."""
         txn_id = self.client.open_txn()
         operation = DataOperation.INSERT if writes else DataOperation.SELECT
@@ -65,7 +74,7 @@ class Warehouse:
         ]
         reads, written = ([], accesses) if writes else (accesses, [])
         locks = components_for(reads, written, self.client.generation)
-        self.client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info="etl/load"))
+        self.client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info=job))
         return txn_id
 
 
@@ -231,6 +240,97 @@ def test_explain_names_due_tables_together_and_one_table_with_its_details(
     (one,) = records("explain", "demo.[a]", *DUE, status=6)
     assert one["finding"] == "the table is due: 2 delta directories (threshold 2)"
     assert one["remedy"].endswith("`compact demo.a`")
+
+
+def test_explain_names_the_first_and_the_last_end_of_one_retention(
+    warehouse: Warehouse,
+    records: Records,
+    run: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    days = [0]
+    monkeypatch.setattr(Cleaner, "_time_s", lambda _: 1e9 + 86400 * days[0])
+    for day, name in ((0, "a"), (6, "b")):
+        days[0] = day
+        ref = warehouse.table(name, 1)
+        run("keep", str(ref), "--readable-for", "7 days")
+        warehouse.write(ref, base=True)
+        run("clean", str(ref))
+    (kept,) = records("explain", "demo.*", status=0)
+    assert kept["tables"] == ["demo.a", "demo.b"]
+    assert kept["finding"] == "paths are kept: the retention of 7 d ends in 1 d to 7 d"
+
+
+def test_explain_names_each_tables_own_transaction_to_abort(
+    warehouse: Warehouse, records: Records
+) -> None:
+    other, writers = warehouse.table("other"), list[TxnId]()
+    for ref in (warehouse.table("a", 2), warehouse.table("b", 2)):
+        # By its locks, this query of Hive may access only the other table.
+        writers.append(warehouse.opened(other, job=QUERY))
+        warehouse.client.allocate_write_id(writers[-1], ref)
+        warehouse.write(ref)
+    found = records("explain", "demo.[ab]", "--delta-count", "3", status=7)
+    assert [(one["tables"], one["remedy"].split("`")[1]) for one in found] == [
+        (["demo.a"], f"abort {writers[0]}"),
+        (["demo.b"], f"abort {writers[1]}"),
+    ]
+    assert all(f"transaction {w}" in one["finding"] for w, one in zip(writers, found, strict=True))
+
+
+def test_explain_names_each_tables_own_dead_compactor(
+    warehouse: Warehouse, records: Records
+) -> None:
+    tables = [warehouse.client.get_table(warehouse.table(name, 2)) for name in "ab"]
+    kind, clock = CompactionType.MAJOR, warehouse.client.server.clock
+    with ExitStack() as left:
+        works = [
+            left.enter_context(
+                compacting(
+                    warehouse.client,
+                    job_terms(f"etl/{table.ref.name}", clock=clock),
+                    table=table,
+                    partition=None,
+                    compaction_type=kind,
+                )
+            )
+            for table in tables
+        ]
+        found = records("explain", "demo.*", *DUE, status=6)[:2]
+        for work in works:
+            work.refuse("over")
+    assert [(one["state"], one["tables"]) for one in found] == [
+        ("due", ["demo.a"]),
+        ("due", ["demo.b"]),
+    ]
+    assert all(
+        f"`abort {w.txn.txn_id}`" in one["remedy"] for w, one in zip(works, found, strict=True)
+    )
+
+
+def test_the_writer_of_each_table_is_found_among_many_transactions_by_its_lock(
+    warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refs = [warehouse.table(name, 2) for name in "abc"]
+    writer = warehouse.opened(*refs)
+    for ref in refs:
+        warehouse.client.allocate_write_id(writer, ref)
+    for _ in range(50):
+        warehouse.client.open_txn()
+    for ref in refs:
+        warehouse.write(ref)
+    calls = Counter[str]()
+    valid_txns, valid_write_ids = FakeClient.valid_txns, FakeClient.valid_write_ids
+
+    def counted(name: str, call: Any) -> Any:  # noqa: ANN401
+        return lambda *given: (calls.update([name]), call(*given))[1]
+
+    monkeypatch.setattr(FakeClient, "valid_txns", counted("valid_txns", valid_txns))
+    monkeypatch.setattr(FakeClient, "valid_write_ids", counted("valid_write_ids", valid_write_ids))
+    found = survey(warehouse.client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
+    assert {one.remedy.split("`")[1] for one in found} == {f"abort {writer}"}
+    # Two for the table's state and its history, and one to confirm the only holder of a lock.
+    assert calls == {"valid_txns": 6, "valid_write_ids": 9}
 
 
 def test_plan_sums_up_each_table_that_is_due_failed_or_skipped(

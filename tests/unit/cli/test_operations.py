@@ -381,6 +381,8 @@ def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(
     head, first = run("locks", "demo.t", "-o", "plain").splitlines()
     assert (head.split()[0], first.split()[0]) == ("lock", str(lock["lock_id"]))
     assert "1 of 2 transactions not aborted: 99" in run("abort", str(txn_id), "99", status=5)
+    assert run("abort", str(txn_id)) == f"transaction {txn_id}: was already aborted\n"
+    assert records("abort", str(txn_id)) == [{"txn_id": txn_id, "is_aborted": True}]
     assert records("locks") == records("transactions") == []
     assert [one["state"] for one in records("transactions", "--all")] == ["aborted"]
     assert "does not exist" in run("locks", "demo.nothing", status=3)
@@ -522,7 +524,7 @@ def test_of_several_open_transactions_explain_names_the_one_that_has_the_write_i
     assert held.endswith(f"end it with `abort {lockless}`")
     (collected,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
     assert collected.remedy.endswith(f"end it with `abort {lockless}`")
-    monkeypatch.setattr(findings, "writer_of", lambda *_: None)
+    monkeypatch.setattr(findings, "writer_of", lambda *_, **__: None)
     held = explained("--delta-count", "3")[0][2]
     assert f"transaction {reader} (" in held
     assert held.endswith("find it with `transactions` and `locks demo.t`, then `abort ID`")

@@ -122,9 +122,30 @@ def test_history_says_which_open_write_makes_later_versions_unreadable(
     client.allocate_write_id(txn_id, REF)
     write(client, tmp_path, "delta_4_4_0")
     told = run("history", "default.t")
-    assert "later versions are readable once the open write ID 3 has ended" in told
-    client.commit_txn(txn_id)
+    assert "the oldest readable version is 1, the newest 4;" in told
+    assert "versions from 3 on are readable once the open write ID 3 has ended" in told
+    client.abort_txn(txn_id)
     assert "has ended" not in run("history", "default.t")
+    client.allocate_write_id(client.open_txn(), REF)
+    told = run("history", "default.t")
+    assert "the newest 4; versions from 5 on are readable once" in told
+
+
+def test_history_of_a_table_whose_first_write_is_open_does_not_speak_of_dropped_partitions(
+    client: FakeClient, run: Callable[..., str], tmp_path: Path
+) -> None:
+    other = TableRef("default", "new")
+    (tmp_path / "new").mkdir()
+    client.create_table(NewTable(ref=other, columns=COLUMNS, location=str(tmp_path / "new")))
+    client.allocate_write_id(client.open_txn(), other)
+    told = run("history", str(other))
+    waits = "versions from 1 on are readable once the open write ID 1 has ended"
+    assert told.splitlines()[-1] == f"{other}: no version yet; {waits}"
+    txn_id = client.open_txn()
+    client.allocate_write_id(txn_id, other)
+    client.commit_txn(txn_id)
+    told = run("history", str(other))
+    assert f"no version can be read by its number; the newest is 2; {waits}" in told
 
 
 def test_history_prints_a_table_or_json(

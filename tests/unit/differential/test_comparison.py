@@ -243,6 +243,20 @@ def test_a_calculated_decimal_is_zero_for_hives_pmod() -> None:
     assert known.names_of(replace(seen, theirs=Decimal(1))) == []
 
 
+def test_a_boolean_and_a_rounded_decimal_in_one_string_are_both_explained() -> None:
+    seen = Seen(
+        name="concat",
+        text="concat(true, round(0.0, 2), '|')",
+        row=1,
+        ours="true0|",
+        theirs="TRUE0.00|",
+        arguments=((True,), (Decimal(0),)),
+        kinds=("boolean", "decimal(3,2)"),
+    )
+    assert known.names_of(seen) == ["decimal-as-text"]
+    assert known.names_of(replace(seen, theirs="TRUE0.01|")) == []
+
+
 def test_hive_rounds_to_the_common_type_of_decimals() -> None:
     seen = Seen(
         name="coalesce",

@@ -52,3 +52,24 @@ def test_a_handler_that_a_program_added_before_gets_each_escaped_warning_once(
     words.escape_our_log()
     logging.getLogger("hiveacid").warning("at %s", NAME)
     assert capsys.readouterr().err == f"at {SHOWN}\n"
+
+
+def test_texts_count_as_one_only_if_they_differ_in_ages_or_in_what_remains() -> None:
+    reader, young = "transaction 7 has been open for {} and may read it", "changed less than {} ago"
+    texts = (
+        *(f"the retention of 7 d ends in {span}" for span in ("1 d", "7 d", "6 d 23 h")),
+        "the retention of 1 h ends in 59 min 5 s",
+        *(reader.format(span) for span in ("1 d 2 h", "9 s")),
+        *(young.format(span) for span in ("1 d", "30 d")),
+    )
+    found = words.counted(texts)
+    assert found == {
+        "the retention of 7 d ends in 1 d to 7 d": 3,
+        "the retention of 1 h ends in 59 min 5 s": 1,
+        reader.format("1 d 2 h"): 2,
+        young.format("1 d"): 1,
+        young.format("30 d"): 1,
+    }
+    # These counts of two tables are counted again.
+    ends = ["the retention of 7 d ends in 5 s", *found]
+    assert "the retention of 7 d ends in 5 s to 7 d" in words.counted(ends)

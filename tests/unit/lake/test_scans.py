@@ -275,10 +275,14 @@ def test_a_scan_of_a_closed_table_or_connection_says_so(
         scan.to_arrow()
     with pytest.raises(SnapshotClosedError):
         reader.read_all()
-    scan = table.scan()
+    early, scan = scan, table.scan()
     lake.close()
     lake.close()
-    with pytest.raises(SnapshotClosedError, match="its connection is closed"):
+    with pytest.raises(SnapshotClosedError, match=r"table was closed; .* Connect again"):
+        early.to_arrow()
+    with pytest.raises(
+        SnapshotClosedError, match=r"is closed; .* Connect again with acid\.connect$"
+    ):
         scan.to_arrow()
     with pytest.raises(ConfigurationError, match="this connection is closed"):
         lake.table(T)

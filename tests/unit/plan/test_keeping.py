@@ -40,7 +40,7 @@ def test_hive_leaves_a_table_alone_if_the_parameters_are_true_in_lower_or_upper_
 def test_a_parameter_of_ours_that_is_set_again_does_not_make_the_other_one_the_owners(
     removed: str,
 ) -> None:
-    """Otherwise, nobody would ever remove it, and no job would compact or clean the table."""
+    """If it did, we would never remove the other one, and no job would compact the table."""
     kept = parameters_to_keep({}, V4)
     rest = {name: value for name, value in kept.items() if name != removed}
     again = rest | parameters_to_keep(rest, V4)

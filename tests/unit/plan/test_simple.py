@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -13,6 +14,7 @@ from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     ConfigurationError,
     SparkNeededError,
+    TypeMismatchError,
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import (
@@ -29,6 +31,7 @@ from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertMode,
     InsertSpec,
+    LoadSpec,
     MergeAction,
     MergeClause,
     MergeSpec,
@@ -281,6 +284,56 @@ def test_any_other_statement_needs_spark(job: Job, why: str) -> None:
         of(job)
 
 
+@pytest.mark.parametrize(
+    ("job", "column"),
+    [
+        (DeleteSpec(target="d.t", where="i = 'seven'"), "i' is int"),
+        (DeleteSpec(target="d.t", where="i IN (1, ' seven ')"), "i' is int"),
+        (DeleteSpec(target="d.t", where="n BETWEEN 'seven' AND 8"), "n' is decimal"),
+        (DeleteSpec(target="d.t", where="d = 'seven'"), "d' is date"),
+        (UpdateSpec(target="d.t", set={"i": "'seven'"}), "i' is int"),
+        (InsertSpec(target="d.t", source=source(i=["seven"], p=[1])), "i' is int"),
+        (InsertSpec(target="d.t", source=source(f=["seven"], p=[1])), "f' is double"),
+        (InsertSpec(target="d.t", source=source(i=[1]), partition={"p": "seven"}), "p' is int"),
+        (merge(UPDATE, source=source(i=["seven"], p=[1])), "i' is int"),
+        (merge(INSERT, source=source(i=[1], s=["a"], n=["seven"], p=[1])), "n' is decimal"),
+        (TruncateSpec(target="d.t", partition={"p": "seven"}), "p' is int"),
+    ],
+    ids=str,
+)
+def test_a_string_that_no_cast_turns_into_the_columns_type_is_a_mismatch(
+    job: Job, column: str
+) -> None:
+    with pytest.raises(
+        TypeMismatchError, match=rf"^table d\.t: column '{column}.* '.*seven"
+    ) as caught:
+        of(job)
+    assert isinstance(caught.value.__cause__, SparkNeededError)  # no row may need the cast
+
+
+@pytest.mark.parametrize("text", ["1.7", " 7 ", "7e1", "-Infinity", "nan", "\u0667"])
+def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: str) -> None:
+    with pytest.raises(SparkNeededError, match="needs Spark's cast"):
+        of(InsertSpec(target="d.t", source=source(i=[text], p=[1])))
+
+
+@pytest.mark.parametrize(
+    ("job", "kind"),
+    [
+        (DeleteSpec(target="d.t", where="i = '7'"), "int"),
+        (DeleteSpec(target="d.t", where="i IN ('7')"), "int"),
+        (DeleteSpec(target="d.t", where="n > '7'"), "decimal"),
+        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date"),
+        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean"),
+    ],
+    ids=str,
+)
+def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
+    hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
+    with pytest.raises(SparkNeededError, match=re.escape(hint)):
+        of(job)
+
+
 def test_some_tables_need_spark() -> None:
     delete = DeleteSpec(target="d.t", where="i = 1")
     with pytest.raises(SparkNeededError, match="insert-only"):
@@ -306,3 +359,48 @@ def test_an_invalid_statement_raises_the_error_of_sparks_side() -> None:
         of(merge(UPDATE, keys=()))
     with pytest.raises(UnknownColumnError):
         of(TruncateSpec(target="d.t", partition={"gone": "1"}))
+
+
+def recorded(spec: Any, seen: set[str]) -> Any:  # noqa: ANN401
+    """Return an equal spec that adds the names of the fields that are read to `seen`."""
+
+    def read(self: object, name: str) -> Any:  # noqa: ANN401
+        seen.add(name)
+        return object.__getattribute__(self, name)
+
+    cls = type("Recorded", (type(spec),), {"__slots__": (), "__getattribute__": read})
+    return cls(**{f.name: getattr(spec, f.name) for f in dataclasses.fields(spec)})
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        InsertSpec(target="d.t", source=source(**{name: [None] for name in (*TYPES, "p")})),
+        merge(UPDATE),
+        UpdateSpec(target="d.t", set={"i": "1"}, where="i = 1"),
+        DeleteSpec(target="d.t", where="i = 1"),
+        TruncateSpec(target="d.t"),
+        LoadSpec(target="d.t", location="/in", partition={"p": "1"}),
+    ],
+    ids=lambda job: type(job).__name__,
+)
+def test_each_field_of_a_statement_is_read_or_refused(job: Any) -> None:  # noqa: ANN401
+    # Else, the worker would ignore a new field that Spark obeys.
+    parts: dict[str, tuple[type, set[str]]] = {"job": (type(job), set())}
+    if hasattr(job, "source"):
+        parts["source"] = (SourceSpec, set())
+        job = dataclasses.replace(job, source=recorded(job.source, parts["source"][1]))
+    if hasattr(job, "clauses"):
+        parts["clause"] = (MergeClause, set())
+        job = dataclasses.replace(job, clauses=(recorded(job.clauses[0], parts["clause"][1]),))
+    job = recorded(job, parts["job"][1])
+    for _, seen in parts.values():
+        seen.clear()
+    of(job)
+    elsewhere = {
+        "job": {"target", "text_at", "match", "dynamic_partition"},  # all values are texts here
+        "source": {"format", "options", "parameters"},  # of files and queries, which are refused
+        "clause": set[str](),
+    }
+    for part, (cls, seen) in parts.items():
+        assert {field.name for field in dataclasses.fields(cls)} - seen <= elsewhere[part], part

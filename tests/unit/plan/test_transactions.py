@@ -17,7 +17,13 @@ from airflow_hiveacid.jobs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from airflow_hiveacid.plan.transactions import MOST_STATEMENTS, Step, check_order, steps_of
+from airflow_hiveacid.plan.transactions import (
+    MOST_STATEMENTS,
+    Step,
+    check_order,
+    numbered,
+    steps_of,
+)
 
 OVER = Step(table="d.t", replaces=True, partition=None)
 CHANGE = Step(table="d.t", replaces=False, partition=None)
@@ -126,3 +132,13 @@ def test_inserts_of_one_from_clause_may_overwrite_different_static_partitions() 
     ]
     with pytest.raises(SharedTargetError):
         check_order(steps)
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("ours"), RuntimeError("of Spark")])
+def test_any_error_of_one_of_several_statements_gets_its_number(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, numbered(1, 1):
+        raise error
+    assert not hasattr(caught.value, "__notes__")
+    with pytest.raises(type(error)) as caught, numbered(2, 3):
+        raise error
+    assert caught.value.__notes__ == ["in statement 2 of the transaction"]

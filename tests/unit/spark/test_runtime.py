@@ -23,7 +23,7 @@ from airflow_hiveacid.format.errors import (
     WriteConflictError,
 )
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, SecretSource
-from airflow_hiveacid.jobs.job import ExitCode, JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import ExitCode, Job, JobResult, JobSpec, JobStatus, ProgramSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.spark import runtime
@@ -70,6 +70,35 @@ def test_the_result_of_a_lost_conflict_names_the_winning_transaction_and_job(
     assert (code, result.status) == (ExitCode.RETRYABLE, JobStatus.FAILED)
     lost: Any = result.details["lost_against"]
     assert (lost["txn_id"], lost["write_id"], lost["job_key"]) == (9, 4, "dag/run/first/-1")
+
+
+@pytest.mark.parametrize(
+    ("job", "code", "kind"),
+    [
+        (DeleteSpec(target="d.t", where="id = :id"), ExitCode.BAD_INPUT, "ExpressionError"),
+        (ProgramSpec(application="a.py", changes=("d.t",)), ExitCode.UNEXPECTED, "JobFailedError"),
+    ],
+)
+def test_an_error_that_a_value_of_a_statement_causes_is_not_retried(
+    tmp_path: Path, run: Callable[..., ExitCode], job: Job, code: ExitCode, kind: str
+) -> None:
+    class ValueOfRowError(PySparkException):  # type: ignore[misc]
+        def getSqlState(self) -> str:  # noqa: N802 - Spark's name
+            return "22018"
+
+    def fail(_: JobContext) -> JobResult:
+        raise ValueOfRowError("[CAST_INVALID_INPUT] 'seven' is no BIGINT")
+
+    uri = f"file:{tmp_path}/result.json"
+    assert run(uri, fail, job=job) is code
+    error = JobResult.parse((tmp_path / "result.json").read_text()).error
+    assert error is not None
+    assert error.type == kind
+    assert error.rebuild().retryable is (kind == "JobFailedError")
+    if kind == "ExpressionError":
+        assert "table d.t: cannot use the expression 'DELETE FROM d.t\\nWHERE id = :id'" in (
+            error.message
+        )
 
 
 @pytest.mark.parametrize("is_reaping", [False, True])

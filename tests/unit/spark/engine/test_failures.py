@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
+    ExpressionError,
     HiveAcidError,
     StorageError,
     ValueTooLargeError,
 )
-from airflow_hiveacid.spark.engine.failures import job_failure, typed_failures
+from airflow_hiveacid.jobs.statements import DeleteSpec
+from airflow_hiveacid.spark.engine.failures import job_failure, typed_failures, value_failure
 
 
 @pytest.mark.parametrize(
@@ -39,6 +44,8 @@ def test_a_missing_file_and_a_damaged_file_raise_different_errors(
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]
     """What a call of the JVM ended in, without a JVM."""
+
+    java_exception = SimpleNamespace(getCause=lambda: None)
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -85,3 +92,51 @@ _JAVA = "\n\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala
 )
 def test_the_failure_of_a_job_names_the_last_error_of_a_python_worker(text: str, says: str) -> None:
     assert str(job_failure(RuntimeError(text))) == f"{says} The driver's log has the details"
+
+
+class ValueOfRowError(PySparkException):  # type: ignore[misc]
+    """An error of Spark's for a value, without a JVM."""
+
+    def __init__(self, text: str, state: str) -> None:
+        super().__init__(text, errorClass="SOME_CLASS", messageParameters={})
+        self.text, self.state = text, state
+
+    def __str__(self) -> str:
+        return self.text
+
+    def getMessage(self) -> str:  # noqa: N802 - Spark's name
+        return self.text
+
+    def getSqlState(self) -> str:  # noqa: N802 - as above
+        return self.state
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("[A] is wrong. SQLSTATE: 22018", "DELETE FROM d.t"),
+        (
+            "[A] is wrong.\n== SQL (line 1) ==\na > 1 AND id = :id\n          ^^^^^^^^\n",
+            "id = :id",
+        ),
+        (
+            "[A] is wrong. SQLSTATE: 22018\n== SQL (line 2, position 1) ==\nSELECT\na / 0\n^^^^^\n",
+            "a / 0",
+        ),
+    ],
+)
+def test_an_error_that_a_value_causes_names_the_table_and_the_part_of_the_statement(
+    text: str, part: str
+) -> None:
+    spark_error = ValueOfRowError(text, "22018")
+    spark_error.add_note("in statement 2 of the transaction")
+    failure = value_failure(spark_error, DeleteSpec(target="d.t"))
+    assert isinstance(failure, ExpressionError)
+    assert str(failure).startswith(f"table d.t: cannot use the expression '{part}': [A] is wrong")
+    assert failure.__notes__ == ["in statement 2 of the transaction"]
+    assert not failure.retryable
+
+
+@pytest.mark.parametrize("error", [ValueOfRowError("[A]", "58030"), JavaError("x"), OSError("22")])
+def test_any_other_error_is_not_one_of_a_value(error: Exception) -> None:
+    assert value_failure(error, DeleteSpec(target="d.t")) is None

@@ -192,6 +192,22 @@ def test_kept_directories_are_counted_with_the_reason_for_the_largest(warehouse:
     assert warehouse.left("a") == sorted((*OLD, BASE))
 
 
+def test_the_reason_for_the_largest_contains_the_first_and_the_last_end_of_the_retention() -> None:
+    ends = (("6 d", 9), ("1 d", 5), ("7 d", 2))
+    outcomes = [
+        CleaningOutcome(
+            partition=f"day={size}",
+            removed=(),
+            kept=(Removal(path="p", why=f"the retention of 7 d ends in {end}", size_bytes=size),),
+        )
+        for end, size in ends
+    ]
+    table = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=())
+    assert (
+        CleanedTable.of(table, outcomes, ()).why_kept == "the retention of 7 d ends in 1 d to 7 d"
+    )
+
+
 @pytest.mark.parametrize("name", ["default.bad", "default.bad day=1"])
 def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, name: str

@@ -374,7 +374,7 @@ def test_an_old_file_that_was_moved_to_its_place_just_now_stays_for_a_day(place:
     file = place.put("old")
     result = place.clean(after_s=DAY_S)
     why = {r["path"]: r["why"] for o in outcomes(result) for r in o["kept"]}
-    assert why == {"old": "the retention of 1 d ends in 1 d"}
+    assert why == {"old": "found less than 1 d ago; may be removed in 1 d"}
     place.wait(DAY_S - 60)
     assert paths(place.clean(after_s=DAY_S), "removed") == []
     assert file.exists()

@@ -151,8 +151,9 @@ def test_values_that_hive_would_read_differently_are_refused(
     tmp_path: Path, type_: str, value: object, form: TextForm, what: str
 ) -> None:
     types = {"c": type_, "d": "int"}
-    with pytest.raises(TypeMismatchError, match=what):
+    with pytest.raises(TypeMismatchError, match=what) as caught:
         write(tmp_path, types, [(value, None)], form)
+    assert type_ == "varchar(2)" or "; change the value, or store" in str(caught.value)
     assert not (tmp_path / "base_0000001" / "000000_0").exists()
 
 
