@@ -76,11 +76,13 @@ def nanoseconds(text: str) -> int:
     return seconds * NANOS_PER_SECOND + int(fraction.ljust(9, "0") or 0)
 
 
-def array_of(type_text: str, values: Sequence[object]) -> pa.Array:
-    """Values as the file of cases has them, as an array as our reader returns it."""
+def array_of(
+    type_text: str, values: Sequence[object], timestamps: pa.DataType = PAIR_TYPE
+) -> pa.Array:
+    """Values as the file of cases has them, as an array of our reader's type for them."""
     read = [_read(value, type_text) for value in values]
     if type_text == "timestamp":
-        return _timestamps(read, PAIR_TYPE)
+        return _timestamps(read, timestamps)
     return pa.array(read, read_type(parse_type(type_text), TimestampForm.PAIR))
 
 
