@@ -13,11 +13,9 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import (
-    Column,
     FileFormat,
     PartitionInfo,
     PartitionName,
-    Storage,
     TableInfo,
     TableRef,
     TransactionalKind,
@@ -27,15 +25,18 @@ from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.storage.plain.stored import is_stored_as
+from airflow_hiveacid.storage.values.column_types import row_type
+from tests.support.tables import tables_of
 from tests.unit.storage.orc_tables import (
-    COLUMNS,
     insert,
     write_acid,
     write_last_second_before_1970,
     write_plain,
 )
 from tests.unit.storage.parquet_decimals import mark_as_decimal
+from tests.unit.storage.writing import columns_of, table_of
 
+TABLES = tables_of(__file__)
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 
@@ -46,12 +47,12 @@ def table(
     location: str = "file:/warehouse/t",
 ) -> TableInfo:
     is_orc = format_ is FileFormat.ORC
-    return TableInfo(
+    return table_of(
+        columns or {"id": "int", "name": "string"},
+        format_,
         ref=TableRef("db", "t"),
         location=location,
-        columns=tuple(Column(name=n, type=t) for n, t in columns.items()) if columns else COLUMNS,
         kind=TransactionalKind.FULL_ACID if is_orc else TransactionalKind.INSERT_ONLY,
-        storage=Storage(format=format_),
     )
 
 
@@ -149,49 +150,20 @@ def test_files_of_a_full_acid_table_are_not_loaded_as_flat_files(tmp_path: Path)
         found(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("row", "columns", "why"),
-    [
-        ({"name": pa.string(), "id": pa.int32()}, None, "its columns are name, id"),
-        ({"ID": pa.int32(), "name": pa.string()}, None, "its columns are ID, name"),
-        ({"id": pa.int32(), "name": pa.string(), "x": pa.int8()}, None, "columns are id, name, x"),
-        ({"id": pa.int64(), "name": pa.string()}, None, "id is not stored as int"),
-        ({"id": pa.int16(), "name": pa.string()}, None, "id is not stored as int"),
-        ({"id": pa.int32()}, None, "its columns are id, but the table's are id, name"),
-        ({"_col0": pa.int32(), "_col1": pa.string()}, None, "its columns are _col0, _col1"),
-        ({"c": pa.float32()}, {"c": "double"}, "c is not stored as double"),
-        ({"c": pa.decimal128(8, 2)}, {"c": "decimal(9,2)"}, r"c is not stored as decimal\(9,2\)"),
-        ({"id": pa.int32(), "name": pa.binary()}, None, "name is not stored as string"),
-        ({"c": pa.string()}, {"c": "varchar(5)"}, "c is not stored as varchar"),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,1)"}, r"c is not stored as decimal\(9,1\)"),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(8,2)"}, r"c is not stored as decimal\(8,2\)"),
-        ({"c": pa.struct([("b", pa.int32())])}, {"c": "struct<a:int>"}, "c is not stored"),
-        ({"c": pa.list_(pa.int64())}, {"c": "array<int>"}, "c is not stored"),
-    ],
-)
+@pytest.mark.parametrize(("stored", "columns", "why"), TABLES["different columns"])
 def test_a_file_with_different_columns_is_not_loaded(
-    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None, why: str
+    tmp_path: Path, stored: dict[str, str], columns: dict[str, str] | None, why: str
 ) -> None:
-    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
+    write_plain(tmp_path / "f", [dict.fromkeys(stored)], row=row_type(columns_of(stored)))
     with pytest.raises(errors.SourceUnreadableError, match=why):
         found(tmp_path, table(columns))
 
 
-@pytest.mark.parametrize(
-    ("row", "columns"),
-    [
-        ({"id": pa.int32(), "name": pa.string()}, None),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,2)"}),
-        (
-            {"c": pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.int8()))]))},
-            {"c": "map<string,struct<a:array<tinyint>>>"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("stored", "columns"), TABLES["same columns"])
 def test_a_file_with_the_types_of_the_table_is_loaded(
-    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None
+    tmp_path: Path, stored: dict[str, str], columns: dict[str, str] | None
 ) -> None:
-    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
+    write_plain(tmp_path / "f", [dict.fromkeys(stored)], row=row_type(columns_of(stored)))
     assert found(tmp_path, table(columns)) == [("f", 1)]
 
 
