@@ -58,8 +58,8 @@ def lock_on(table: TableInfo, lock_type: LockType, value: str | None = None) -> 
     return LockComponent(table=table.ref, lock_type=lock_type, operation=None, partition=partition)
 
 
-def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> LockResponse:
-    return acquire(client, request, timeout_s=10.0, clock=clock, on_enqueued=lambda: False)
+def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> None:
+    acquire(client, request, timeout_s=10.0, clock=clock)
 
 
 @pytest.mark.promise("L5")
