@@ -18,9 +18,8 @@ from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
+from tests.unit.metastore.transactions.conftest import Lab
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
 TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
@@ -128,26 +127,22 @@ def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
     client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
 
 
-def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock
-) -> None:
-    client = FakeClient(server)
-    components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
+def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(lab: Lab) -> None:
+    client = FakeClient(lab.server)
+    components = components_for([], [access(lab.table, DataOperation.INSERT)], client.generation)
     txn_id = client.open_txn()
     text = fencing_token(txn_id).agent_info
     client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=text))
-    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock)
     with locked(client, components, terms):
         assert client.valid_txns().is_aborted(txn_id)
 
 
-def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
-    server: FakeMetastore, table: TableInfo
-) -> None:
-    client, begun = FakeClient(server), list[TxnId]()
+def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(lab: Lab) -> None:
+    client, begun = FakeClient(lab.server), list[TxnId]()
 
     def begin_anew() -> None:
-        begin_job(client, table, begun)
+        begin_job(client, lab.table, begun)
 
     class Racing(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
@@ -156,24 +151,22 @@ def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
             return super().abort_txn(txn_id)
 
     begin_anew()
-    assert fencing.abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
+    assert fencing.abort_job(Racing(lab.server), KEY, TRY_1, [lab.table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
 
 
-def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
-    client: FakeClient, table: TableInfo, clock: ManualClock
-) -> None:
+def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(lab: Lab) -> None:
     def kill() -> tuple[TxnId, ...]:
-        assert client.show_locks(table.ref) == ()
-        return fencing.abort_job(client, KEY, TRY_1, [table.ref])
+        assert lab.client.show_locks(lab.table.ref) == ()
+        return fencing.abort_job(lab.client, KEY, TRY_1, [lab.table.ref])
 
     with (
         pytest.raises(TransactionAbortedError),
         compacting(
-            client,
-            job_terms(KEY, lock_timeout_s=1, attempt=TRY_1, clock=clock),
-            table=table,
+            lab.client,
+            job_terms(KEY, lock_timeout_s=1, attempt=TRY_1, clock=lab.clock),
+            table=lab.table,
             partition=None,
             compaction_type=CompactionType.MAJOR,
         ) as work,
@@ -181,14 +174,12 @@ def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
         assert kill() == (work.txn.txn_id,)
 
 
-def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
-    server: FakeMetastore, table: TableInfo
-) -> None:
+def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(lab: Lab) -> None:
     """This includes a transaction that the job opened meanwhile."""
-    client, begun = FakeClient(server), list[TxnId]()
+    client, begun = FakeClient(lab.server), list[TxnId]()
 
     def begin_anew() -> None:
-        begin_job(client, table, begun)
+        begin_job(client, lab.table, begun)
 
     class Stubborn(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
@@ -202,35 +193,37 @@ def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
     begin_anew()
 
     with pytest.raises(MetastoreCallError, match="for no reason"):
-        fencing.abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
+        fencing.abort_job(Stubborn(lab.server), KEY, TRY_1, [lab.table.ref])
     assert len(begun) == 3
     assert client.valid_txns().open == (begun[0],)
 
 
 @pytest.mark.parametrize("is_definition", [False, True])
 def test_a_retry_without_lock_wait_gets_the_locks_of_the_try_that_it_aborts(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
+    lab: Lab, *, is_definition: bool
 ) -> None:
     """A dead driver's transaction is open until it times out; each try would fail until then."""
-    client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
-    components = components_for([], [overwrite], server.generation)
+    client, overwrite = FakeClient(lab.server), access(lab.table, DataOperation.OVERWRITE)
+    components = components_for([], [overwrite], lab.server.generation)
     dead = client.open_txn()
     agent_info = fencing_token(dead).agent_info
     client.lock(LockRequest(txn_id=dead, components=components, agent_info=agent_info))
-    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock)
     retry = (
         locked(client, components, terms)
         if is_definition
         else begin(
-            client, job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock), writes=[overwrite]
+            client,
+            job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock),
+            writes=[overwrite],
         )
     )
     with retry:
-        (held,) = client.show_locks(table.ref)
+        (held,) = client.show_locks(lab.table.ref)
         assert held.state is LockState.ACQUIRED
-    states = [txn.state for txn in server.txns.values()]
+    states = [txn.state for txn in lab.server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.COMMITTED]
-    assert clock.slept_s == []
+    assert lab.clock.slept_s == []
 
 
 def test_no_lock_request_of_the_package_invents_an_agent_info() -> None:
