@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, LockType, MetastoreGeneration
-from airflow_hiveacid.format.errors import (
-    CommitStateUnknownError,
-    LockNotAcquiredError,
-    WriteConflictError,
-)
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.jobs.metastore_statements import ShowLocks
@@ -79,7 +75,7 @@ def test_the_queue_entry_of_an_unknown_commit_is_resolved_by_the_next_run(lab: L
         return entry.state
 
     with (
-        pytest.raises(CommitStateUnknownError),
+        pytest.raises(errors.CommitStateUnknownError),
         lab.compacting(on_step=cut_off),
     ):
         pass
@@ -97,7 +93,7 @@ def test_a_second_compactor_names_the_transaction_and_job_that_it_gives_way_to(
         try:
             with lab.compacting("dag/run/second/-1", policy=policy) as second:
                 text = second.refusal or ""
-        except (WriteConflictError, LockNotAcquiredError) as error:
+        except (errors.WriteConflictError, errors.LockNotAcquiredError) as error:
             text = str(error)
             assert "(lock 0)" not in text
     owner = f"transaction {first.txn.txn_id} (tester@fake, job dag/run/first/-1, open for "
@@ -138,7 +134,7 @@ def test_a_compactor_that_was_killed_while_it_waited_is_named(
     first, killed = compactor(lab), compactor(lab)
     lab.client.commit_txn(first)
     with (
-        pytest.raises(LockNotAcquiredError, match=f"by transaction {killed} of .*, waiting"),
+        pytest.raises(errors.LockNotAcquiredError, match=f"by transaction {killed} of .*, waiting"),
         lab.compacting(policy=policy),
     ):
         pass
@@ -170,7 +166,7 @@ def test_a_waiting_compactor_takes_its_request_back_between_its_questions(lab: L
     first, killed = compactor(lab), compactor(lab)
     lab.client.commit_txn(first)
     with (
-        pytest.raises(LockNotAcquiredError),
+        pytest.raises(errors.LockNotAcquiredError),
         lab.compacting(clock=Pausing()),
     ):
         pass

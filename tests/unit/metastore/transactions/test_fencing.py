@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.conflicts import DataOperation, LockState
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
-from airflow_hiveacid.format.ids import AttemptId, LockId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.statements import locked
@@ -16,7 +16,7 @@ from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from tests.contract.bench import access
+from tests.contract.bench import access, listed_lock, start
 from tests.contract.fake_client import FakeClient
 from tests.support.terms import job_terms
 from tests.unit.metastore.transactions.conftest import Lab
@@ -27,18 +27,7 @@ OTHER_TRY_1 = AttemptId(1, "f" * 12)
 
 
 def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
-    return LockInfo(
-        lock_id=LockId(1),
-        txn_id=None if txn_id is None else TxnId(txn_id),
-        db="db",
-        table="t",
-        partition=None,
-        state=LockState.ACQUIRED,
-        lock_type=LockType.SHARED_READ,
-        user="u",
-        host="h",
-        agent_info=agent_info,
-    )
+    return listed_lock(1, txn_id=txn_id, agent_info=agent_info)
 
 
 def fencing_token(
@@ -92,24 +81,6 @@ def test_a_transaction_with_many_locks_is_one_copy() -> None:
         lock(fencing_token(3).agent_info, 3),
     ]
     assert [c.txn_id for c in fencing.copies_of(KEY, locks)] == [3, 5]
-
-
-def test_within_a_try_the_copy_with_the_later_first_transaction_is_newer() -> None:
-    mine = fencing_token(5)
-    copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
-    assert [c.txn_id for c in fencing.older(mine, TxnId(5), copies)] == [8]
-    assert [c.txn_id for c in fencing.newer(mine, copies)] == [7]
-
-
-def test_a_later_try_is_newer_even_if_it_began_first() -> None:
-    mine = fencing_token(5)
-    copies = [rival(4, 4, TRY_2)]
-    assert fencing.older(mine, TxnId(5), copies) == ()
-    assert fencing.newer(mine, copies) == tuple(copies)
-    assert [
-        c.txn_id
-        for c in fencing.older(fencing_token(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])
-    ] == [5]
 
 
 def test_an_attempt_may_end_its_own_earlier_transaction() -> None:
@@ -240,3 +211,46 @@ def test_no_lock_request_of_the_package_invents_an_agent_info() -> None:
     assert texts == []
     for kind in (CompactionType.MINOR, CompactionType.MAJOR):
         assert fencing.is_of_this_provider(fencing.agent_info_of_compactor(kind.value))
+
+
+# ---- the owner of a transaction ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("committed", [0, 1])
+@pytest.mark.parametrize("number", range(7))
+def test_the_writer_is_found_among_other_open_transactions(
+    client: FakeClient, table: TableInfo, number: int, committed: int
+) -> None:
+    """They are without a write ID, have one of a later number, or have aborted an earlier one."""
+    aborted = client.open_txn()
+    client.allocate_write_id(aborted, table.ref)
+    for _ in range(committed):
+        client.commit_txn(start(client, access(table, DataOperation.INSERT)).txn_id)
+    txns = [client.open_txn() for _ in range(7)]
+    client.abort_txn(aborted)
+    writer = txns[number]
+    write_id = client.allocate_write_id(writer, table.ref)
+    for other in txns[::-1]:
+        client.allocate_write_id(other, table.ref)
+    assert fencing.writer_of(client, table.ref, write_id) == writer
+    client.abort_txn(writer)
+    assert fencing.writer_of(client, table.ref, write_id) is None
+
+
+def test_an_unknown_transaction_is_named_by_its_number(client: FakeClient) -> None:
+    assert fencing.owner_text(client, TxnId(9)).startswith("transaction 9; if its process has died")
+
+
+@pytest.mark.parametrize("method", ["open_txns_info", "show_locks", "valid_write_ids"])
+def test_a_server_that_refuses_the_question_changes_only_the_message(
+    client: FakeClient, table: TableInfo, method: str
+) -> None:
+    refused = MetastoreCallError(method=method, reason="denied")
+    txn_id = start(client, access(table, DataOperation.INSERT)).txn_id
+    client.server.break_next(method, refused, is_done=False)
+    if method == "valid_write_ids":
+        assert fencing.writer_of(client, table.ref, WriteId(1)) is None
+    else:
+        text = fencing.owner_text(client, txn_id)
+        assert text.startswith(f"transaction {txn_id}")
+        assert text.endswith(f"end it with `hiveacid abort {txn_id}`")

@@ -16,7 +16,6 @@ from airflow_hiveacid.format.ids import LockId, TxnId
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore.locks import (
     LockComponent,
-    LockInfo,
     LockRequest,
     LockResponse,
     blockers_of,
@@ -26,9 +25,8 @@ from airflow_hiveacid.metastore.locks import (
     presence_of_compactions,
 )
 from airflow_hiveacid.metastore.transactions.lock_wait import acquire
-from tests.contract.bench import Started, access, month, start
+from tests.contract.bench import Started, access, listed_lock, month, start
 from tests.contract.fake_client import FakeClient
-from tests.contract.manual_clock import ManualClock
 from tests.unit.metastore.transactions.conftest import Lab
 
 OVERWRITE, UPDATE = DataOperation.OVERWRITE, DataOperation.UPDATE
@@ -46,20 +44,17 @@ def request_(client: FakeClient, table: TableInfo) -> LockRequest:
     return LockRequest(txn_id=client.open_txn(), components=components, agent_info="me")
 
 
-def held(client: FakeClient, part: LockComponent, agent: str) -> TxnId:
-    """A transaction of another client that has this lock, or waits for it."""
-    txn_id = client.open_txn()
-    client.lock(LockRequest(txn_id=txn_id, components=(part,), agent_info=agent))
-    return txn_id
-
-
 def lock_on(table: TableInfo, lock_type: LockType, value: str | None = None) -> LockComponent:
     partition = None if value is None else month(value)
     return LockComponent(table=table.ref, lock_type=lock_type, operation=None, partition=partition)
 
 
-def wait(client: FakeClient, request: LockRequest, clock: ManualClock) -> None:
-    acquire(client, request, timeout_s=10.0, clock=clock)
+def request_of(lab: Lab, *parts: LockComponent) -> LockRequest:
+    return LockRequest(txn_id=lab.client.open_txn(), components=parts, agent_info="me")
+
+
+def wait(lab: Lab, request: LockRequest, client: FakeClient | None = None) -> None:
+    acquire(client or lab.client, request, timeout_s=10.0, clock=lab.clock)
 
 
 @pytest.mark.promise("L5")
@@ -67,7 +62,7 @@ def test_a_lock_request_that_times_out_is_withdrawn_and_its_transaction_remains_
     lab: Lab, holder: Started, request_: LockRequest
 ) -> None:
     with pytest.raises(errors.LockNotAcquiredError) as caught:
-        wait(lab.client, request_, lab.clock)
+        wait(lab, request_)
     assert {lock.txn_id for lock in lab.client.show_locks()} == {holder.txn_id}
     assert request_.txn_id in lab.client.valid_txns().open
     assert caught.value.waited_s == pytest.approx(10.0)
@@ -78,7 +73,7 @@ def test_pauses_between_lock_checks_double_up_to_a_limit_and_end_at_the_timeout(
     lab: Lab, holder: Started, request_: LockRequest
 ) -> None:
     with pytest.raises(errors.LockNotAcquiredError):
-        wait(lab.client, request_, lab.clock)
+        wait(lab, request_)
     assert lab.clock.slept_s[:7] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0])
     assert max(lab.clock.slept_s) == 2.0
     assert sum(lab.clock.slept_s) == pytest.approx(10.0)
@@ -92,7 +87,7 @@ def test_a_lock_timeout_is_reported_even_if_the_request_cannot_be_withdrawn(
     lab.server.break_next("unlock", error, is_done=False)
     lab.server.break_next("show_locks", error, is_done=False)
     with pytest.raises(errors.LockNotAcquiredError, match="held by: unknown"):
-        wait(lab.client, request_, lab.clock)
+        wait(lab, request_)
     assert holder.answer.state is LockState.ACQUIRED
 
 
@@ -114,7 +109,7 @@ def test_a_refused_or_aborted_lock_request_ends_the_wait(
     client = Client(lab.server)
     start(client, access(client.get_table(request_.components[0].table), OVERWRITE))
     with pytest.raises(expected, match=text):
-        wait(client, request_, lab.clock)
+        wait(lab, request_, client)
     assert lab.clock.slept_s == [0.05]
 
 
@@ -122,15 +117,11 @@ def test_the_holder_is_named_even_if_many_readers_of_another_partition_are_older
     lab: Lab, partitioned: TableInfo
 ) -> None:
     for number in range(MOST_NAMED + 1):
-        held(lab.client, lock_on(partitioned, LockType.SHARED_READ, "1"), f"reader {number}")
-    held(lab.client, lock_on(partitioned, LockType.EXCLUSIVE, "2"), "the holder")
-    request = LockRequest(
-        txn_id=lab.client.open_txn(),
-        components=(lock_on(partitioned, LockType.SHARED_WRITE, "2"),),
-        agent_info="me",
-    )
+        lab.hold(lock_on(partitioned, LockType.SHARED_READ, "1"), f"reader {number}")
+    lab.hold(lock_on(partitioned, LockType.EXCLUSIVE, "2"), "the holder")
+    request = request_of(lab, lock_on(partitioned, LockType.SHARED_WRITE, "2"))
     with pytest.raises(errors.LockNotAcquiredError) as caught:
-        wait(lab.client, request, lab.clock)
+        wait(lab, request)
     assert "the holder" in caught.value.holders
     assert "reader" not in caught.value.holders
     assert f"`hiveacid locks {partitioned.ref}`" in str(caught.value)
@@ -145,7 +136,7 @@ def test_a_held_lock_of_a_type_that_the_generation_lacks_is_named_and_ends_no_jo
         lab.client, "show_locks", lambda: [replace(k, lock_type=LockType.EXCL_WRITE) for k in own()]
     )
     with pytest.raises(errors.LockNotAcquiredError, match="held by: excl_write on default"):
-        wait(lab.client, request_, lab.clock)
+        wait(lab, request_)
     assert {lock.txn_id for lock in lab.client.show_locks()} == {holder.txn_id}
 
 
@@ -154,7 +145,7 @@ def test_a_request_is_withdrawn_even_if_an_unexpected_error_prevents_the_listing
 ) -> None:
     lab.server.break_next("show_locks", ValueError("decode"), is_done=False)
     with pytest.raises(ValueError, match="decode"):
-        wait(lab.client, request_, lab.clock)
+        wait(lab, request_)
     assert {lock.txn_id for lock in lab.client.show_locks()} == {holder.txn_id}
 
 
@@ -163,42 +154,28 @@ def test_a_timeout_names_the_table_instead_of_an_artificial_name(
     lab: Lab, name: Callable[[TableRef], TableRef]
 ) -> None:
     part = LockComponent(table=name(lab.table.ref), lock_type=LockType.EXCLUSIVE, operation=None)
-    held(lab.client, part, "the holder")
-    request = LockRequest(txn_id=lab.client.open_txn(), components=(part,), agent_info="me")
+    lab.hold(part, "the holder")
+    request = request_of(lab, part)
     with pytest.raises(errors.LockNotAcquiredError, match=f"`hiveacid locks {lab.table.ref}`"):
-        wait(lab.client, request, lab.clock)
+        wait(lab, request)
 
 
 @pytest.mark.parametrize(("asked", "holds"), [(None, "1"), ("1", None), ("1", "1")])
 def test_a_lock_of_a_table_and_one_of_its_partition_block_each_other(
     lab: Lab, partitioned: TableInfo, asked: str | None, holds: str | None
 ) -> None:
-    txn_id = held(lab.client, lock_on(partitioned, LockType.EXCLUSIVE, holds), "the holder")
+    txn_id = lab.hold(lock_on(partitioned, LockType.EXCLUSIVE, holds), "the holder")
     parts = (lock_on(partitioned, LockType.SHARED_WRITE, asked),)
-    request = LockRequest(txn_id=lab.client.open_txn(), components=parts, agent_info="me")
+    request = request_of(lab, *parts)
     with pytest.raises(errors.LockNotAcquiredError, match="the holder"):
-        wait(lab.client, request, lab.clock)
+        wait(lab, request)
     blocking = in_the_way(lab.client.show_locks(), parts, lab.client.generation)
     assert [lock.txn_id for lock in blocking] == [txn_id]
 
 
 def test_each_lock_is_compared_once_with_all_partitions_of_a_request(table: TableInfo) -> None:
     parts = [lock_on(table, LockType.SHARED_WRITE, f"{number}") for number in range(100)]
-    locks = [
-        LockInfo(
-            lock_id=LockId(number),
-            txn_id=TxnId(number),
-            db=table.ref.db,
-            table=table.ref.name,
-            partition=str(month(f"{number}")),
-            state=LockState.ACQUIRED,
-            lock_type=LockType.EXCLUSIVE,
-            user="",
-            host="",
-            agent_info="",
-        )
-        for number in range(99, 199)
-    ]
+    locks = [listed_lock(number, partition=str(month(f"{number}"))) for number in range(99, 199)]
     keys: list[str] = []
 
     def key_of(name: PartitionName) -> str:
@@ -212,15 +189,11 @@ def test_each_lock_is_compared_once_with_all_partitions_of_a_request(table: Tabl
 
 def test_a_waiting_request_is_named_if_the_server_says_that_it_is_in_the_way(lab: Lab) -> None:
     for number in range(MOST_NAMED + 1):
-        held(lab.client, lock_on(lab.table, LockType.SHARED_READ), f"reader {number}")
-    dropper = held(lab.client, lock_on(lab.table, LockType.EXCLUSIVE), "a waiting DROP")
-    request = LockRequest(
-        txn_id=lab.client.open_txn(),
-        components=(lock_on(lab.table, LockType.SHARED_READ),),
-        agent_info="me",
-    )
+        lab.hold(lock_on(lab.table, LockType.SHARED_READ), f"reader {number}")
+    dropper = lab.hold(lock_on(lab.table, LockType.EXCLUSIVE), "a waiting DROP")
+    request = request_of(lab, lock_on(lab.table, LockType.SHARED_READ))
     with pytest.raises(errors.LockNotAcquiredError) as caught:
-        wait(lab.client, request, lab.clock)
+        wait(lab, request)
     assert f"by transaction {dropper} of tester@fake (a waiting DROP, waiting)" in str(caught.value)
     assert "reader" not in caught.value.holders
 
@@ -228,29 +201,14 @@ def test_a_waiting_request_is_named_if_the_server_says_that_it_is_in_the_way(lab
 def test_a_lock_on_the_database_is_among_the_blockers_and_the_servers_choice_comes_first(
     client: FakeClient, request_: LockRequest
 ) -> None:
-    def lock(number: int, kind: LockType, **parts: object) -> LockInfo:
-        fields: dict[str, object] = {
-            "lock_id": LockId(number),
-            "txn_id": TxnId(number + 100),
-            "db": "default",
-            "table": "t",
-            "partition": None,
-            "state": LockState.ACQUIRED,
-            "lock_type": kind,
-            "user": "",
-            "host": "",
-            "agent_info": "",
-        }
-        return LockInfo(**(fields | parts))  # type: ignore[arg-type]
-
     own = {"txn_id": request_.txn_id, "state": LockState.WAITING, "blocked_by": LockId(3)}
     locks = (
-        lock(1, LockType.SHARED_READ),
-        lock(2, LockType.EXCLUSIVE, table=None),
-        lock(3, LockType.EXCLUSIVE, state=LockState.WAITING),
-        lock(4, LockType.EXCLUSIVE, table="another"),
-        lock(5, LockType.SHARED_WRITE, **own),
-        lock(6, LockType.EXCLUSIVE, state=LockState.WAITING),
+        listed_lock(1, txn_id=101, lock_type=LockType.SHARED_READ),
+        listed_lock(2, txn_id=102, table=None),
+        listed_lock(3, txn_id=103, state=LockState.WAITING),
+        listed_lock(4, txn_id=104, table="another"),
+        listed_lock(5, lock_type=LockType.SHARED_WRITE, **own),
+        listed_lock(6, txn_id=106, state=LockState.WAITING),
     )
     blockers = blockers_of(request_, LockId(5), locks, client.generation)
     assert [lock.lock_id for lock in blockers] == [3, 2]
