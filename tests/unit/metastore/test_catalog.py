@@ -29,19 +29,13 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    Partition,
-    SerDeInfo,
-    SkewedInfo,
-    StorageDescriptor,
-    Table,
-)
+from airflow_hiveacid.metastore.gen.tables import ttypes as tables
 from airflow_hiveacid.metastore.half_exchange import copy_mark
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
 
 
-def struct(**changes: object) -> Table:
+def struct(**changes: object) -> tables.Table:
     new = catalog.NewTable(ref=TableRef("db", "t"), columns=COLUMNS, location="file:/t")
     made = catalog.table_struct(new)
     for name, value in changes.items():
@@ -135,8 +129,8 @@ def test_hives_default_partition_is_read_as_null() -> None:
         partition_columns=(Column(name="day", type="date"),),
         location="file:/t",
     )
-    partition = Partition(
-        values=["__HIVE_DEFAULT_PARTITION__"], sd=StorageDescriptor(location="file:/t/day=x")
+    partition = tables.Partition(
+        values=["__HIVE_DEFAULT_PARTITION__"], sd=tables.StorageDescriptor(location="file:/t/day=x")
     )
     info = catalog.partition_info(catalog.table_info(catalog.table_struct(new)), partition)
     assert info.name == PartitionName(("day",), (None,))
@@ -160,7 +154,7 @@ def test_each_file_format_is_read_back_as_it_was_defined(format_: FileFormat) ->
 def test_text_files_with_an_unsupported_serde_have_the_format_other() -> None:
     csv = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
     text = "org.apache.hadoop.mapred.TextInputFormat"
-    serde = SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
+    serde = tables.SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
     storage = catalog.table_info(struct(inputFormat=text, serdeInfo=serde)).storage
     assert (storage.format, str(storage)) == (FileFormat.OTHER, f"{text} with {csv}")
     assert storage.parameter("quoteChar") == "'"
@@ -232,10 +226,10 @@ class Wire:
     calls_for = Connection.calls_for
     endpoint = MetastoreEndpoint(uris=())
 
-    def partition(self, name: str) -> Partition:
-        return Partition(
+    def partition(self, name: str) -> tables.Partition:
+        return tables.Partition(
             values=[name.partition("=")[2]],
-            sd=StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
+            sd=tables.StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
             parameters={catalog.STATISTICS_FLAG: "{}"},
         )
 
@@ -294,7 +288,7 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
     asked: list[str] = []
     raw = struct()
     raw.parameters = {"transactional": "true"}
-    raw.sd.skewedInfo = SkewedInfo(skewedColNames=["id"]) if is_skewed else None
+    raw.sd.skewedInfo = tables.SkewedInfo(skewedColNames=["id"]) if is_skewed else None
 
     def call(method: str, *_: object, **__: object) -> Any:  # noqa: ANN401
         asked.append(method)
@@ -317,7 +311,7 @@ def test_a_partition_has_its_own_columns_only_if_they_differ_from_the_tables() -
     table = catalog.table_info(struct())
     now, before = struct().sd, struct().sd
     before.cols = before.cols[:1]
-    partitions = [Partition(values=[], sd=sd) for sd in (now, before, before)]
+    partitions = [tables.Partition(values=[], sd=sd) for sd in (now, before, before)]
     same, older, alike = catalog.whole_partition_infos(table, partitions)
     assert (same.columns, older.columns) == (None, COLUMNS[:1])
     assert alike.columns is older.columns  # ten thousand of them are one

@@ -558,7 +558,7 @@ def ours_dies_while_it_gives_up(
 def ours_dies_before_it_has_an_entry(
     client: FakeClient, table: TableInfo, patch: pytest.MonkeyPatch
 ) -> None:
-    patch.setattr(compaction_work._QueueWorker, "claim", die_at_once)
+    patch.setattr(compaction_work.CompactionWork, "_claimed", die_at_once)
     patch.setattr(compaction_work.CompactionWork, "give_up", die_at_once)
     with pytest.raises(Killed):
         compact(client, table, MAJOR)
@@ -612,13 +612,13 @@ def test_a_replaced_request_is_not_repeated_while_its_worker_lives_or_after_a_ca
 ) -> None:
     filled(client, table)
     client.request_compaction(table.ref, None, CompactionType.MAJOR, pool="etl")
-    claim, seen = compaction_work._QueueWorker.claim, []
+    claim, seen = compaction_work.CompactionWork._claimed, []
 
     def claimed(worker: object, kind: CompactionType) -> object:
         seen.append(end_dead_entries(client, table.ref))
         return claim(worker, kind)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(compaction_work._QueueWorker, "claim", claimed)
+    monkeypatch.setattr(compaction_work.CompactionWork, "_claimed", claimed)
     if is_cancelled:
         died(client, table, "staged")
         compaction_work.cancel_compactions(client, table.ref)
