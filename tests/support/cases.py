@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from airflow_hiveacid.format.codec import Codec
-from airflow_hiveacid.jobs import maintenance, metastore_statements, statements
+from airflow_hiveacid.jobs import job, maintenance, metastore_statements, statements
 
 
 def cases_of(file: Path) -> list[tuple[str, str]]:
@@ -40,12 +41,13 @@ def refusals_of(file: Path) -> list[tuple[str, int, str]]:
 
 def jobs_of(file: Path) -> list[tuple[str, object]]:
     """Return each text with the job below it: its class, and as JSON what is not a default."""
-    return [(text, _job(below)) for text, below in cases_of(file)]
+    return [(text, job_of(below)) for text, below in cases_of(file)]
 
 
-def _job(text: str) -> object:
+def job_of(text: str) -> Any:  # noqa: ANN401
+    """Return the job of a class name and, as JSON, the arguments that are not defaults."""
     name, _, fields = text.strip().partition(" ")
-    for module in (statements, maintenance, metastore_statements):
+    for module in (statements, maintenance, metastore_statements, job):
         if hasattr(module, name):
             return Codec().read(getattr(module, name), json.loads(fields or "{}"))
     raise LookupError(f"no job is called {name}")
