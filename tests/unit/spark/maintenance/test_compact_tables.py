@@ -50,21 +50,7 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import (
-    begin_delete,
-    insert,
-    plan,
-    pretended_spark,
-    put,
-    there,
-    values,
-    without_spark,
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
+from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, there
 
 
 class Warehouse:
@@ -88,8 +74,7 @@ class Warehouse:
                 parameters=parameters,
             )
         )
-        for value in range(deltas):
-            insert(self.client, table, value)
+        Rig(self.client, table).insert(*range(deltas))
         return table
 
     def partitioned(self, name: str, days: Sequence[str]) -> TableInfo:
@@ -185,7 +170,7 @@ def test_only_matching_tables_that_are_due_are_compacted(warehouse: Warehouse) -
     assert (result.details["tables"], result.details["partitions"]) == (3, 3)
     for table, count in ((due, 1), (also, 1), (other, 0), (small, 0)):
         assert len(there(table, "base_")) == count
-    assert values(warehouse.client, due) == [0, 1, 2]
+    assert Rig(warehouse.client, due).values == [0, 1, 2]
 
 
 def test_a_second_run_finds_nothing_to_do(warehouse: Warehouse) -> None:
@@ -287,7 +272,7 @@ def test_a_partition_that_failed_on_two_nights_is_paused_and_the_others_are_comp
     for night in (1, 2):
         with pytest.raises(errors.PartitionsFailedError, match="is damaged"):
             warehouse.compact_at_night(night)
-    insert(warehouse.client, warehouse.table("other", 1), 2)
+    Rig(warehouse.client, warehouse.table("other", 1)).insert(2)
     result = warehouse.compact_at_night(3)
     found: Any = result.details["compactions"]
     done = {(one["table"], one["partition"]): one["done"] for one in found}
@@ -303,8 +288,7 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
     blocked, free = warehouse.table("blocked", 0), warehouse.table("free", 3)
     client = warehouse.client
     client.allocate_write_id(client.open_txn(), blocked.ref)
-    for value in range(3):
-        insert(client, blocked, value)
+    Rig(client, blocked).insert(*range(3))
     major = maintenance.CompactionChoice.MAJOR
     planned = warehouse.compact("default.*", choice=major, plan_only=True)
     assert compacted(planned) == {"default.blocked": False, "default.free": False}
@@ -373,7 +357,7 @@ def test_a_table_that_is_dropped_and_created_again_meanwhile_is_skipped(
 
     _before_the_compaction(monkeypatch, gone, drop)
     result = warehouse.compact("default.*")
-    assert values(warehouse.client, gone) == [0, 1, 2]
+    assert Rig(warehouse.client, gone).values == [0, 1, 2]
     if warehouse.client.generation is MetastoreGeneration.V3:
         return  # 3.1 tells tables apart by their second of creation only
     assert result.status is JobStatus.NOTHING_TO_DO
@@ -496,7 +480,7 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     read = compaction_facts.end_dead_entries
 
     def insert_first(client: FakeClient, ref: TableRef) -> object:
-        insert(client, table, 7)
+        Rig(client, table).insert(7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
         return read(client, ref)
 
@@ -728,7 +712,7 @@ def test_a_table_for_which_a_package_is_missing_is_never_skipped_but_fails_once_
         monkeypatch.setattr(where, "check_files_writable", check)
     assert warehouse.compact("default.*").details["skipped"] == []
     assert len(there(good, "base_")) == 1
-    insert(warehouse.client, avro, 2)
+    Rig(warehouse.client, avro).insert(2)
     with pytest.raises(errors.PartitionsFailedError) as caught:
         warehouse.compact("default.*")
     assert list(caught.value.failed) == ["default.avro"]
@@ -915,8 +899,8 @@ def test_a_thousand_aborted_writes_in_one_delta_start_one_major_compaction(
     assert (outcome["kind"], outcome["rows"]) == ("major", 2)
     assert outcome["why"] == "1000 aborted transactions (threshold 1000)"
     assert (there(quiet, "base_"), len(there(due, "base_"))) == ([], 1)
-    assert values(warehouse.client, quiet) == [0, 1000]
-    assert values(warehouse.client, due) == [0, 1001]
+    assert Rig(warehouse.client, quiet).values == [0, 1000]
+    assert Rig(warehouse.client, due).values == [0, 1001]
     # The metastore still lists the aborted writes.
     again = warehouse.compact("default.*")
     assert (again.status, outcomes(again)) == (JobStatus.NOTHING_TO_DO, [])
@@ -926,7 +910,7 @@ def test_a_job_without_a_threshold_for_deleted_rows_reads_no_footer(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("a", 3)
-    begin_delete(warehouse.client, table, 0, 2)()
+    Rig(warehouse.client, table).begin_delete(0, 2)()
     job: dict[str, Any] = {"delta_count": 50, "plan_only": True}
     for also_when, is_due in (({"deleted_rows": 3}, False), ({"deleted_rows": 2}, True)):
         result = warehouse.compact("default.*", **job, also_when=also_when)
@@ -944,7 +928,7 @@ def test_a_quiet_table_is_compacted_after_the_age_that_a_task_gives(warehouse: W
     for file in Path(table.location.removeprefix("file:")).glob("delta_*/*"):
         os.utime(file, (0, time.time() - 604801))
     assert compacted(warehouse.compact("default.*", **week)) == {"default.a": True}
-    assert values(warehouse.client, table) == [0]
+    assert Rig(warehouse.client, table).values == [0]
     assert outcomes(warehouse.compact("default.*", **week)) == []
 
 

@@ -30,14 +30,9 @@ from spark_apps.compact import compact
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import leave_unconfirmed, put, without_spark
+from tests.unit.spark.maintenance.rig import leave_unconfirmed, put
 
 PLACES = tuple(f"p={number}" for number in range(6))
-
-
-@pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import insert
+from tests.unit.spark.maintenance.rig import Rig
 from tests.unit.spark.statements.test_restore import overwrite
 
 KEY = "dag/run/spread/-1"
@@ -64,7 +64,7 @@ def test_a_rebalance_writes_only_if_a_partition_is_due(
     def status(**spec: Any) -> JobStatus:  # noqa: ANN401
         return rebalance(job_of(client, table, **spec)).status
 
-    insert(client, table, 1)
+    Rig(client, table).insert(1)
     assert (status(plan_only=True), runs) == (JobStatus.PLANNED, [])
     assert (status(), runs) == (JobStatus.ALREADY_DONE, ["rebalance"])
     runs.clear()
@@ -84,7 +84,7 @@ def test_the_ledger_is_listed_only_if_no_partition_is_due(
         return ()
 
     monkeypatch.setattr(Ledger, "entries", entries)
-    insert(client, table, 1)
+    Rig(client, table).insert(1)
     rebalance(job_of(client, table))  # the write lists it, not the decision
     assert (listed, runs) == ([], ["rebalance"])
     overwrite(client, table)

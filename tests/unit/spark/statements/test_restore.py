@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.restoring import Restoring, differing
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import insert, put
+from tests.unit.spark.maintenance.rig import Rig, put
 
 KEY = "dag/run/restore/-1"
 
@@ -39,8 +39,7 @@ def restoring(client: FakeClient, table: TableInfo) -> Restoring[Target]:
 def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restored_it(
     client: FakeClient, table: TableInfo
 ) -> None:
-    for value in (1, 2):
-        insert(client, table, value)
+    Rig(client, table).insert(1, 2)
     there = restoring(client, table)
     found = there.look()
     assert found is not None
@@ -86,8 +85,7 @@ def test_a_restore_compares_only_partitions_that_were_written_since_the_version(
         then = resolve_target(no_spark, client, table, snapshot, past=past)
         return [[d.high for d in state.live] for state in differing(now, then)[0].states]
 
-    for value in (1, 2):
-        insert(client, table, value)
+    Rig(client, table).insert(1, 2)
     assert compared(1) == [[1, 2]]
     assert compared(2) == []
 
