@@ -231,25 +231,31 @@ def plan(client: FakeClient, spec: CompactSpec) -> list[CompactionOutcome]:
     return run.of_table
 
 
-def leave_unconfirmed(table: TableInfo, directory: str) -> Callable[[], bool]:
-    """Leave what a driver that is killed after it has committed write 1 leaves in the ledger.
-
-    What is returned tells whether the entry is confirmed.
-    """
-    ledger = Ledger.of(table)
-    entry = LedgerEntry(
-        job_key="dag/run/task/-1",
+def ledger_entry(
+    table: TableInfo, directory: str, write_id: int = 1, job_key: str = "dag/run/task/-1"
+) -> LedgerEntry:
+    """An unconfirmed entry of a job whose transaction has the number of its write."""
+    return LedgerEntry(
+        job_key=job_key,
         generation=0,
         attempt=AttemptId(1, "1" * 12),
         statement={"kind": "1a"},
         table_id=table.table_id,
-        txn_id=TxnId(1),
-        write_id=WriteId(1),
+        txn_id=TxnId(write_id),
+        write_id=WriteId(write_id),
         directories=(f"{table.location}/{directory}",),
         result="{}",
         recorded_s=1.0,
         retention_s=100.0,
     )
+
+
+def leave_unconfirmed(table: TableInfo, directory: str) -> Callable[[], bool]:
+    """Leave what a driver that is killed after it has committed write 1 leaves in the ledger.
+
+    What is returned tells whether the entry is confirmed.
+    """
+    ledger, entry = Ledger.of(table), ledger_entry(table, directory)
     ledger.write(entry)
     return lambda: any(e.is_confirmed for e in ledger.entries(entry.job_key))
 
@@ -269,8 +275,10 @@ def at(step: str, act: Callable[[], object]) -> Callable[[str], None]:
     return on_step
 
 
-def raises(error: BaseException) -> Callable[[], NoReturn]:
-    def act() -> NoReturn:
+def raises(error: BaseException) -> Callable[..., NoReturn]:
+    """Return a function of any arguments that raises an error."""
+
+    def act(*_: object) -> NoReturn:
         raise error
 
     return act

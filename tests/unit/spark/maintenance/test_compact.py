@@ -21,13 +21,11 @@ from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
-    TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.listed_tables import check_partition
 from airflow_hiveacid.metastore.port import TxnType, snapshot_now
@@ -40,6 +38,7 @@ from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.fake_client import FakeClient
+from tests.support.tables import id_table
 from tests.unit.spark.maintenance.rig import BUCKET_0, Rig, at, leave_unconfirmed, plan
 from tests.unit.storage.orc_tables import write_plain
 
@@ -266,14 +265,7 @@ def test_a_base_of_two_files_is_not_published_where_files_appear_one_by_one(
     """A reader between the two would take the first for the whole base."""
     monkeypatch.setattr(compaction_facts, "publishes_files", lambda _: True)  # as on S3
     monkeypatch.setattr(directories, "COMBINED_FILE_BYTES", 1)  # so that each file stays alone
-    flat = client.create_table(
-        NewTable(
-            ref=TableRef("default", "flat"),
-            columns=(Column(name="id", type="bigint"),),
-            kind=TransactionalKind.INSERT_ONLY,
-            location=f"file:{tmp_path}/flat",
-        )
-    )
+    flat = id_table(client, "flat", tmp_path / "flat", kind=TransactionalKind.INSERT_ONLY)
     row = pa.struct([("id", pa.int64())])
     for value in (1, 2):
         txn_id = client.open_txn()

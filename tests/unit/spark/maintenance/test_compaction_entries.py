@@ -24,7 +24,6 @@ from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionState,
@@ -51,6 +50,7 @@ from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.tables import id_table
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import Rig, at, raises
 
@@ -347,14 +347,7 @@ def test_a_living_worker_is_recognized_by_its_partition_in_upper_or_lower_case(
 ) -> None:
     """A metastore may store names in lower case in locks, and unchanged in entries."""
     jan = PartitionName.parse("month=Jan")
-    partitioned = client.create_table(
-        NewTable(
-            ref=TableRef("default", "by_month"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/by_month",
-        )
-    )
+    partitioned = id_table(client, "by_month", tmp_path / "by_month", by="month string")
     client.add_partitions(partitioned, [jan])
 
     class Spelled(FakeClient):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from tests.unit.spark.maintenance.rig import Rig, at, raises
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 NOTED = CompactionFailures(count=2, job_key="j", last_s=1767225600.0, why="w")  # 2026-01-01
+FAILURES = Path(__file__).with_name("counting_failures.json")
 BAD = "delta_0000002_0000002_0000/bucket_00000"
 
 
@@ -194,34 +196,11 @@ def test_a_success_is_reported_even_if_the_failures_cannot_be_forgotten(
     assert rig.compact(AUTO, job_key="night 2").done
 
 
-@pytest.mark.parametrize(
-    ("kind", "counts"),
-    [
-        (errors.CorruptFileError, True),
-        (errors.UnsupportedFileError, True),
-        (errors.StorageError, True),
-        (errors.JobFailedError, True),
-        (errors.ValueTooLargeError, True),
-        (errors.TaskKilledError, False),
-        (errors.LocationPermissionError, False),
-        (errors.StoreUnavailableError, False),
-        (errors.NotEnoughHistoryError, False),
-        (errors.MetastoreUnavailableError, False),
-        (errors.MetastoreCallError, False),
-        (errors.ConfigurationError, False),
-        (errors.PartitionNotFoundError, False),
-        (errors.LockNotAcquiredError, False),
-        (errors.WriteConflictError, False),
-        (errors.TransactionAbortedError, False),
-        (errors.FencedError, False),
-        (errors.CommitStateUnknownError, False),
-        (errors.CompactionCancelledError, False),
-    ],
-)
+@pytest.mark.parametrize(("kind", "counts"), json.loads(FAILURES.read_text()).items())
 def test_only_failures_that_the_same_files_would_cause_again_count(
-    kind: type[errors.HiveAcidError], *, counts: bool
+    kind: str, *, counts: bool
 ) -> None:
-    assert would_fail_again(errors.rebuild(kind.__name__, "why")) is counts
+    assert would_fail_again(errors.rebuild(kind, "why")) is counts
 
 
 @pytest.mark.parametrize("last", ["1e300", "Infinity", "NaN", "-1e300", '"x"', "1e11", "true"])

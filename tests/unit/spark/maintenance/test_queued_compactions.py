@@ -16,7 +16,7 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import Rig, at, put, there
+from tests.unit.spark.maintenance.rig import Rig, at, put, raises, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
@@ -177,11 +177,8 @@ def test_a_failed_compaction_leaves_its_request_waiting(
     client, table = warehouse.client, warehouse.table("a", 3)
     client.request_compaction(table.ref, None, MAJOR, pool="etl")
 
-    def fail(*_: object) -> None:
-        raise StorageError("the disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Compactor, "_write", fail)
+        patch.setattr(Compactor, "_write", raises(StorageError("the disk is full")))
         with pytest.raises(Exception, match="the disk is full"):
             serve(warehouse)
     assert states(client, table) == [REFUSED, REFUSED, INITIATED]

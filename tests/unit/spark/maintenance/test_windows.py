@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import Rig, pretended_spark, there
+from tests.unit.spark.maintenance.rig import Rig, pretended_spark, raises, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 _END_S = 1_000_000.0
@@ -162,10 +162,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_end: AtEnd
 ) -> None:
-    def fail(*_: object) -> None:
-        raise JobFailedError("out of memory")
-
-    monkeypatch.setattr(bucket_tasks, "_results", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", raises(JobFailedError("out of memory")))
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
