@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,35 +18,12 @@ from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.statements.merge import plan_merge
+from tests.support.cases import changes_of
 from tests.support.merge_clauses import matched_delete
 
 _ANSWERS: Final[dict[str, tuple[object, object]]] = {
-    # The rows: 1.1, 1, 7, -0.5, 1.5, NULL; -1, -1, -1, -1 and a bit, 1, NULL.
-    "a = b": (False, True),
-    "a <> b": (True, False),
-    "a <= b": (False, True),
-    "a > b": (True, False),
-    "a <=> b": (False, True),
-    "n = b": (None, None),
-    "a IN (b, 5)": (False, True),
-    "a IN (b, NULL)": (None, True),
-    "a BETWEEN 0 AND b": (False, False),
-    "nullif(a, b) IS NULL": (False, True),
-    "CASE a WHEN b THEN 1 ELSE 2 END": (2, 1),
-    "decode(a, b, 'x', 'y')": ("y", "x"),
-    "b > 1.5": (False, False),
-    "b = 1.0": (True, False),
-    "b IN (1.5, -1)": (False, True),
-    "i = h": (False, False),
-    "h < i": (True, True),
-    "h = g": (False, False),
-    "exists(array(a), z -> z = b)": (False, True),
-    "array_contains(array(b), a)": (False, True),
-    "map_contains_key(map(b, 1), a)": (False, True),
-    "a IN (SELECT b FROM both)": (False, True),
-    "a NOT IN (SELECT b FROM both)": (True, False),
-    "(a, b) IN (SELECT b, b FROM both)": (False, True),
-    "EXISTS (SELECT 1 FROM both x WHERE x.b = t.a)": (False, True),
+    text: tuple(json.loads(answer or ""))
+    for text, answer in changes_of(Path(__file__).parent / "cases/decimal_comparisons.txt")
 }
 
 

@@ -26,6 +26,11 @@ def cases_of(file: Path) -> list[tuple[str, str]]:
     return cases
 
 
+def texts_of(file: Path) -> list[str]:
+    """Return the texts of a file."""
+    return [text for text, _ in cases_of(file)]
+
+
 def changes_of(file: Path) -> list[tuple[str, str | None]]:
     """Return each text with the text behind `-> `, or None without one."""
     return [(text, below.strip().removeprefix("-> ") or None) for text, below in cases_of(file)]

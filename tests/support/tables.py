@@ -1,21 +1,30 @@
-"""Tables of cases in a text file beside the test module that reads them."""
+"""A table of one column, as most tests with a fake metastore need one."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.metastore.catalog import NewTable
+from tests.contract.fake_client import FakeClient
 
-def tables_of(module: str) -> dict[str, list[list[Any]]]:
-    """Return the tables of the file beside a module, each by the name behind `== ` above it.
 
-    A line is a case: its values as JSON, with commas between them. `# ` begins a comment.
-    """
-    tables: dict[str, list[list[Any]]] = {}
-    for line in Path(module).with_suffix(".txt").read_text().splitlines():
-        if line.startswith("== "):
-            table = tables.setdefault(line.removeprefix("== "), [])
-        elif line and not line.startswith("# "):
-            table.append(json.loads(f"[{line}]"))
-    return tables
+def id_table(
+    client: FakeClient,
+    ref: TableRef | str,
+    place: Path | None = None,
+    by: str = "",
+    **others: Any,  # noqa: ANN401 - the fields of NewTable
+) -> TableInfo:
+    """Create a table with a column `id`; `by` are partition columns: `year int, day string`."""
+    pairs = [column.split(" ") for column in by.split(", ") if column]
+    return client.create_table(
+        NewTable(
+            ref=ref if isinstance(ref, TableRef) else TableRef("default", ref),
+            columns=(Column(name="id", type="bigint"),),
+            partition_columns=tuple(Column(name=name, type=type_) for name, type_ in pairs),
+            location=None if place is None else f"file:{place}",
+            **others,
+        )
+    )

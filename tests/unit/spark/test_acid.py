@@ -18,8 +18,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, ProgramSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, ProgramSpec
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import TxnState
@@ -32,7 +31,8 @@ from airflow_hiveacid.writing.runs import PlannedStatement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT
-from tests.support.terms import job_terms
+from tests.support.tables import id_table
+from tests.support.terms import job_spec, job_terms
 
 
 class Settings(dict[str, str]):
@@ -57,14 +57,7 @@ class Session(SimpleNamespace):
 @pytest.fixture
 def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
     (tmp_path / "parts").mkdir()
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="p", type="int"),),
-            location=f"file:{tmp_path}/parts",
-        )
-    )
+    return id_table(client, "parts", tmp_path / "parts", by="p int")
 
 
 def run_program(
@@ -75,10 +68,9 @@ def run_program(
     job_key: str = "dag/run/task/-1",
     **tables: tuple[str, ...],
 ) -> JobResult:
-    job = JobSpec(
-        job_key=job_key,
-        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
+    job = job_spec(
+        ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
+        job_key,
         lock_timeout_s=5.0,
     )
     spark: Any = Session()

@@ -25,7 +25,6 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from tests.unit.spark.maintenance.rig import without_spark
 from tests.unit.storage.orc_tables import ids
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
@@ -98,7 +97,6 @@ def content(root: Path, file: bucket_merge.CompactedFile) -> pa.Table:
 def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     table: Path, monkeypatch: pytest.MonkeyPatch, outputs: tuple[BaseName | DeltaName, ...]
 ) -> None:
-    without_spark(monkeypatch)
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1)
     monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 20_000)
     split: list[int] = []

@@ -13,26 +13,26 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
 from airflow_hiveacid.format.table import (
-    Column,
     PartitionInfo,
     PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
+from tests.unit.spark.maintenance.rig import raises
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -54,15 +54,9 @@ class Warehouse:
         days: Sequence[str] = (),
     ) -> TableInfo:
         ref = TableRef("default", name)
-        table = self.client.create_table(
-            NewTable(
-                ref=ref,
-                columns=(Column(name="id", type="int"),),
-                partition_columns=(Column(name="day", type="string"),) if days else (),
-                location=f"file:{self.root}/{name}",
-                kind=kind,
-                parameters=parameters,
-            )
+        by = "day string" if days else ""
+        table = id_table(
+            self.client, ref, self.root / name, by=by, kind=kind, parameters=parameters
         )
         for _ in OLD if kind is not TransactionalKind.NONE else ():
             txn_id = self.client.open_txn()
@@ -93,16 +87,18 @@ class Warehouse:
         spec = CleanSpec(tables=tables or ("default.*",), **more)
         return clean_tables.clean_tables(self.client, spec, on_step).result(job_of(spec))
 
+    def failed(self, **more: Any) -> errors.PartitionsFailedError:  # noqa: ANN401
+        """Return the error of a job in which partitions fail."""
+        with pytest.raises(errors.PartitionsFailedError) as caught:
+            self.clean(**more)
+        return caught.value
+
     def left(self, name: str) -> list[str]:
         return sorted(p.name for p in (self.root / name).iterdir() if p.name[0] not in "_.")
 
 
 def job_of(spec: CleanSpec) -> JobSpec:
-    return JobSpec(
-        job_key="dag/run/clean/-1",
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=spec,
-    )
+    return job_spec(spec, "dag/run/clean/-1")
 
 
 @pytest.fixture
@@ -216,12 +212,11 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse.table("good")
     with monkeypatch.context() as patch:
         fail_for(patch, name, errors.StorageError("the disk is full"))
-        with pytest.raises(errors.PartitionsFailedError) as caught:
-            warehouse.clean()
-    assert caught.value.retryable
-    assert caught.value.failed == {name: "the disk is full"}
-    assert caught.value.done["default.good"] == "removed 2 (8 bytes), kept 0"
-    assert all(text in str(caught.value) for text in ("default.*", name, "default.good"))
+        failure = warehouse.failed()
+    assert failure.retryable
+    assert failure.failed == {name: "the disk is full"}
+    assert failure.done["default.good"] == "removed 2 (8 bytes), kept 0"
+    assert all(text in str(failure) for text in ("default.*", name, "default.good"))
     assert warehouse.left("good") == [BASE]
     result = warehouse.clean()
     assert list(cleaned(result)) == ["default.bad"]
@@ -235,9 +230,8 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
     down = errors.MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
     fail_for(monkeypatch, "default.bad", down)
     monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert caught.value.failed == {"default.bad": str(down)}
+    failure = warehouse.failed()
+    assert failure.failed == {"default.bad": str(down)}
 
 
 def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
@@ -253,9 +247,8 @@ def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
         return read(client, table, name)
 
     monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
+    failure = warehouse.failed()
+    assert (failure.failed, failure.of) == ({"default.bad": "no answer"}, 2)
     assert warehouse.left("good") == [BASE]
 
 
@@ -263,15 +256,11 @@ def test_a_failure_to_clean_the_other_places_of_a_table_fails_the_job(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("a", days=("1",))
-
-    def fail(_: Cleaner) -> CleaningOutcome:
-        raise errors.StorageError("the disk is full")
-
-    monkeypatch.setattr(Cleaner, "clean_staging", fail)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert caught.value.failed == {"default.a": "the disk is full"}
-    assert caught.value.done == {"default.a": "removed 2 (8 bytes), kept 0"}
+    full = raises(errors.StorageError("the disk is full"))
+    monkeypatch.setattr(Cleaner, "clean_staging", full)
+    failure = warehouse.failed()
+    assert failure.failed == {"default.a": "the disk is full"}
+    assert failure.done == {"default.a": "removed 2 (8 bytes), kept 0"}
 
 
 def test_staging_directories_of_crashed_writers_are_removed(warehouse: Warehouse) -> None:

@@ -18,14 +18,13 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.records import FirstSeen
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.json_files import HiddenFiles
@@ -37,7 +36,8 @@ from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.rig import leave_unconfirmed
+from tests.support.tables import id_table
+from tests.unit.spark.maintenance.rig import Rig, leave_unconfirmed
 
 REF: Final = TableRef("d", "t")
 QUIET: Final = ("1", "2", "3")
@@ -64,14 +64,7 @@ def client() -> Watched:
 def table(client: Watched, tmp_path: Path) -> TableInfo:
     """Four days of two inserts each; of the last one there is a base that holds both."""
     client.asked = []
-    table = client.create_table(
-        NewTable(
-            ref=REF,
-            columns=(Column(name="id", type="int"),),
-            partition_columns=(Column(name="day", type="string"),),
-            location=f"file:{tmp_path}/t",
-        )
-    )
+    table = id_table(client, REF, tmp_path / "t", by="day string")
     client.add_partitions(table, [day(n) for n in (*QUIET, "4")])
     for write_id in (1, 2):
         assert insert(client) == write_id
@@ -125,8 +118,7 @@ def clean(
 def ready_for_cleaning(client: FakeClient, table: TableInfo, n: str) -> int:
     """A compaction of ours that is through with a partition, but for its cleaning."""
     client.request_compaction(REF, day(n), CompactionType.MAJOR)
-    claim = client.find_next_compaction("worker", worker_version="1")
-    assert claim is not None
+    claim = Rig(client, table).claim()
     client.mark_compacted(claim)
     TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(2))
     return claim.entry_id
@@ -276,14 +268,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     parameters = {"hiveacid.readable.for": "0 seconds"} if is_kept else {}
     ref = TableRef("d", "whole")
     client.asked = []
-    whole = client.create_table(
-        NewTable(
-            ref=ref,
-            columns=(Column(name="id", type="int"),),
-            location=f"file:{tmp_path}/whole",
-            parameters=parameters,
-        )
-    )
+    whole = id_table(client, ref, tmp_path / "whole", parameters=parameters)
 
     def cleaned() -> list[str]:
         table, overview = with_past(client, client.get_table(ref), plan_only=False)

@@ -25,7 +25,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import compact as compact_now, insert, there, without_spark
+from tests.unit.spark.maintenance.rig import Rig
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])
@@ -92,18 +92,17 @@ class Overtaken(FakeClient):
         (table,) = self.server.tables.values()
         if not self.has_rival and table.ref in {c.table for c in request.components}:
             self.has_rival = True
-            insert(FakeClient(self.server), table, 3)
+            Rig(FakeClient(self.server), table).insert(3)
         return super().lock(request)
 
 
 def test_a_write_committed_before_a_compaction_gets_its_lock_conflicts_with_it(
-    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+    server: FakeMetastore, table: TableInfo
 ) -> None:
-    without_spark(monkeypatch)
     client = Overtaken(server)
-    for value in (1, 2):
-        insert(client, table, value)
+    rig = Rig(client, table)
+    rig.insert(1, 2)
     with pytest.raises(WriteConflictError, match="delta_0000003_0000003_0000 was committed"):
-        compact_now(client, table, CompactionChoice.MAJOR, policy=ConflictPolicy.STRICT)
+        rig.compact(CompactionChoice.MAJOR, policy=ConflictPolicy.STRICT)
     assert client.has_rival
-    assert there(table, "base_") == []
+    assert rig.there("base_") == []

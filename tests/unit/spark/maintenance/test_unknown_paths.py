@@ -15,25 +15,24 @@ from airflow_hiveacid.format.errors import LocationPermissionError, TableChanged
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
-    Column,
     PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
 
 pytestmark = pytest.mark.promise("K9")
 
@@ -57,16 +56,8 @@ class Place:
         kind: TransactionalKind = TransactionalKind.FULL_ACID,
         parameters: Mapping[str, str] = {},
     ) -> TableInfo:
-        table = self.client.create_table(
-            NewTable(
-                ref=REF,
-                columns=(Column(name="id", type="int"),),
-                partition_columns=tuple(Column(name=n, type="int") for n in partition_columns),
-                location=f"file:{self.root}",
-                kind=kind,
-                parameters=parameters,
-            )
-        )
+        by = ", ".join(f"{name} int" for name in partition_columns)
+        table = id_table(self.client, REF, self.root, by=by, kind=kind, parameters=parameters)
         txn_id = self.client.open_txn()
         self.client.allocate_write_id(txn_id, REF)
         self.client.commit_txn(txn_id)
@@ -117,11 +108,7 @@ class Place:
 
 
 def job_of(spec: CleanSpec) -> JobSpec:
-    return JobSpec(
-        job_key="dag/run/clean/-1",
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=spec,
-    )
+    return job_spec(spec, "dag/run/clean/-1")
 
 
 def outcomes(result: JobResult) -> list[dict[str, Any]]:

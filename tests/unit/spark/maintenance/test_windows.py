@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import pretended_spark, there, values, without_spark
+from tests.unit.spark.maintenance.rig import Rig, pretended_spark, raises, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 _END_S = 1_000_000.0
@@ -50,7 +50,6 @@ def night(monkeypatch: pytest.MonkeyPatch) -> Night:
     made = Night()
     monkeypatch.setattr(compaction_planner, "time", made)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
-    without_spark(monkeypatch)
     return made
 
 
@@ -128,7 +127,7 @@ def test_running_partitions_stop_before_they_publish_and_leave_nothing(
     assert compacted(result) == {"default.a": is_done, "default.b": False}
     assert result.details["window_ended"] is True
     assert new == ({"base_0000009"} if is_done else set())
-    assert values(client, table) == list(range(9))
+    assert Rig(client, table).values == list(range(9))
     assert list(client.valid_txns().open) == []
     night.now_s = 0
     again = run(warehouse, AtEnd.STOP)
@@ -163,10 +162,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_end: AtEnd
 ) -> None:
-    def fail(*_: object) -> None:
-        raise JobFailedError("out of memory")
-
-    monkeypatch.setattr(bucket_tasks, "_results", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", raises(JobFailedError("out of memory")))
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
