@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.directories import DirectoryStatus
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList, RangeVisibility
 from tests.support.cases import cases_of
 from tests.unit.format.listings import ids, listing, live, read, texts, txns
