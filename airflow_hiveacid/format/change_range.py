@@ -23,7 +23,7 @@ from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList, settled, up_to
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import Guarantee, missing_evidence
 
@@ -87,25 +87,6 @@ class ChangeSegment:
             return True
         visible_count = self.part.until.visible_within(name.low, name.high)
         return self.part.count_within(name.low, name.high) == visible_count
-
-
-def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
-    """Return a copy of a write ID list without the write IDs above `write_id`."""
-    high = min(write_ids.high_watermark, write_id)
-    opened = tuple(w for w in write_ids.open if w <= high)
-    return ValidWriteIdList(
-        table=write_ids.table,
-        high_watermark=high,
-        open=opened,
-        aborted=tuple(w for w in write_ids.aborted if w <= high),
-    )
-
-
-def settled(write_ids: ValidWriteIdList) -> WriteId:
-    """Return the highest version that can no longer change: no write ID up to it is open."""
-    lowest_open = write_ids.min_open_write_id
-    high = write_ids.high_watermark
-    return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
 
 
 def unsettled(write_ids: ValidWriteIdList) -> int:
