@@ -34,7 +34,6 @@ from airflow_hiveacid.format.directories import (
     FileEntry,
     Listing,
     UnknownEntry,
-    UnreadFile,
 )
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -253,7 +252,7 @@ class _Contents:
         name, files = self.names[text], self.inside.get(text, [])
         streamed = _streamed(files, name) if self.has_side_files else frozenset()
         data: list[FileEntry] = []
-        unread: list[UnreadFile] = []
+        unread: list[UnknownEntry] = []
         side: list[FileEntry] = []
         for file in files:
             if is_below_hidden(file.path):
@@ -269,8 +268,8 @@ class _Contents:
             if why is None:
                 data.append(file)
             else:
-                unread.append(UnreadFile(file=file, why=why))
-                self.unknown.append(UnknownEntry(path=file.path, why=why))
+                unread.append(UnknownEntry(path=file.path, why=why))
+        self.unknown += unread
         return AcidDirectory(
             name=name,
             text=text,

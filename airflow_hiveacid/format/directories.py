@@ -90,10 +90,10 @@ class DirectoryStatus(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadFile:
-    """A file in a base or delta that may be data, with the reason why this provider is not sure."""
+class UnknownEntry:
+    """An ignored or unusual file or directory, with the reason."""
 
-    file: FileEntry
+    path: str
     why: str
 
 
@@ -116,7 +116,7 @@ class AcidDirectory:
     name: BaseName | DeltaName
     text: str
     files: tuple[FileEntry, ...] = ()
-    unread: tuple[UnreadFile, ...] = ()
+    unread: tuple[UnknownEntry, ...] = ()
     side_files: tuple[FileEntry, ...] = ()
     is_compacted: bool = False
     is_resolved: bool = True
@@ -136,7 +136,7 @@ class AcidDirectory:
         if self.unread:
             first = self.unread[0]
             raise UnsupportedFileError(
-                path=f"{location}/{first.file.path}",
+                path=f"{location}/{first.path}",
                 reason=f"{first.why}. Hive or Trino may read its rows. If it contains no rows, or"
                 " rows that are also elsewhere, move it out of the table; else rename it",
             )
@@ -174,14 +174,6 @@ class AcidDirectory:
         elif self.is_compacted:
             return False
         return any(isinstance(parse_file_name(f.name), OriginalFileName) for f in self.files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownEntry:
-    """An ignored or unusual file or directory, with the reason."""
-
-    path: str
-    why: str
 
 
 COMBINED_FILE_BYTES: Final = 256 << 20

@@ -115,7 +115,7 @@ def test_only_bucket_and_original_names_are_data_files_of_a_delta() -> None:
 def test_only_bucket_names_are_data_files_of_a_delete_delta() -> None:
     state = read("delete_delta_1_1_0/bucket_00000 delete_delta_1_1_0/000000_0", "9:MAX::")
     assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
-    assert [(u.file.path, u.why) for u in state.delete_deltas[0].unread] == [
+    assert [(u.path, u.why) for u in state.delete_deltas[0].unread] == [
         (
             "delete_delta_1_1_0/000000_0",
             "its name is not that of a data file, such as bucket_00000",
