@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.jobs import maintenance, metastore_statements, statements
@@ -22,6 +25,17 @@ def cases_of(file: Path) -> list[tuple[str, str]]:
             cases.append((text, f"{expected}{line}\n"))
         elif line and not line.startswith("# "):
             cases.append((line.replace("⏎", "\n"), ""))
+    return cases
+
+
+def named_cases_of(file: Path) -> list[Any]:
+    """Return the cases of a file by the names behind `# `: their lines, and the indented lines."""
+    cases = []
+    for block in f"\n{file.read_text()}".split("\n# ")[1:]:
+        name, *lines = block.splitlines()
+        given = (line for line in lines if line and not line.startswith(" "))
+        expected = (line.strip() for line in lines if line.startswith(" "))
+        cases.append(pytest.param("\n".join(given), "\n".join(expected), id=name))
     return cases
 
 
