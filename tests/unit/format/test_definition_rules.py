@@ -53,7 +53,7 @@ def test_a_partition_value_is_spelled_as_in_hive(
 
 @pytest.mark.parametrize(
     ("text", "column_type"),
-    [*changes_of(CASES / "no_partition_values.txt"), ("9" * 5000, "bigint")],
+    [*changes_of(CASES / "no_values.txt"), ("9" * 5000, "bigint")],
 )
 def test_an_invalid_partition_value_is_refused(text: str, column_type: str) -> None:
     with pytest.raises(ConfigurationError, match="not a valid value"):
