@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from decimal import Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,7 +19,7 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
     WriteConflictError,
 )
-from airflow_hiveacid.jobs.job import JobStatus, OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -32,23 +31,18 @@ from airflow_hiveacid.jobs.statements import (
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.reading import table_view
+from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import (
-    DAY,
     DELETE_ALL,
     INSERT_ALL,
     ROW,
     UPDATE_ALL,
     KilledError,
     Lake,
+    Make,
     die,
-    made,
 )
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.job import JobResult
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 
 def price(text: str) -> Decimal:
@@ -56,18 +50,8 @@ def price(text: str) -> Decimal:
 
 
 @pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
-
-
-@pytest.fixture
-def bucketed(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path, bucket_columns=("id",), num_buckets=4)
-
-
-@pytest.fixture
-def parted(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path, partition_columns=DAY)
+def bucketed(make: Make) -> Lake:
+    return make(bucket_columns=("id",), num_buckets=4)
 
 
 ONE, TWO, THREE = (1, "a", price("1.50")), (2, "b", None), (None, None, price("3.00"))
@@ -250,9 +234,7 @@ def test_a_static_partition_gets_all_rows_and_null_its_own(parted: Lake) -> None
     assert [row[0] for row in parted.rows] == [1]
 
 
-def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(
-    parted: Lake,
-) -> None:
+def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(parted: Lake) -> None:
     parted.insert((1, None, None, "2026-01-01", 1), (2, None, None, "2026-01-02", 2))
     parted.run(TruncateSpec(target="default.s", partition={"part": "1"}))
     assert [row[0] for row in parted.rows] == [2]
@@ -265,7 +247,7 @@ def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(
 def test_rows_from_before_the_table_was_transactional_are_changed_like_others(lake: Lake) -> None:
     import pyarrow as pa  # noqa: PLC0415 - the types of one file
 
-    root = Path(lake.table.location.removeprefix("file:"))
+    root = lake.root
     types = [("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(8, 2))]
     rows = [{"id": n, "name": f"o{n}", "price": None} for n in range(4)]
     write_plain(root / "000000_0", rows, row=pa.struct(types))
@@ -307,7 +289,7 @@ def test_a_killed_try_is_repeated_exactly_once(lake: Lake, step: str, *, aborts:
 
 def test_a_change_that_commits_first_wins(lake: Lake) -> None:
     lake.insert((1, "a", None))
-    other = Lake(server=lake.server, clock=lake.clock, table=lake.table, jobs=100)
+    other = lake.other()
     lake.at["opened"] = lambda: other.run(
         UpdateSpec(target="default.s", set={"name": "'first'"}),
         conflict_policy=ConflictPolicy.STRICT,
@@ -322,7 +304,7 @@ def test_a_change_that_commits_first_wins(lake: Lake) -> None:
 
 def test_a_change_sees_rows_that_were_committed_while_it_waited_for_its_locks(lake: Lake) -> None:
     lake.insert((1, "a", None))
-    other = Lake(server=lake.server, clock=lake.clock, table=lake.table, jobs=100)
+    other = lake.other()
     lake.at["allocated"] = lambda: other.insert((2, "late", None))
     result = lake.delete("id >= 1")
     assert (result.rows.deleted, lake.rows) == (2, [])
@@ -338,7 +320,7 @@ def base_of(lake: Lake, *numbers: int) -> None:
     write_id = lake.client.allocate_write_id(txn_id, lake.table.ref)
     rows = [{"id": number, "name": "foreign", "price": None} for number in numbers]
     events = [event(write_id, position, row) for position, row in enumerate(rows)]
-    path = Path(lake.table.location.removeprefix("file:")) / f"base_{write_id:07d}/bucket_00000"
+    path = lake.root / f"base_{write_id:07d}/bucket_00000"
     path.parent.mkdir()
     write_acid(path, events, row=ROW)
     lake.client.commit_txn(txn_id)
