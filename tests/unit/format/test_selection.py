@@ -30,3 +30,18 @@ def test_a_reader_skips_an_aborted_insert_between_two_committed_inserts() -> Non
     state = read("delta_1_1_0 delta_2_2_0 delta_3_3_0", "3:MAX::2")
     assert live(state) == ["delta_1_1_0", "delta_3_3_0"]
     assert [(d.text, d.why) for d in state.aborted] == [("delta_2_2_0", "aborted: write ID 2")]
+
+
+@pytest.mark.promise("F6")
+def test_a_minor_compaction_replaces_the_deltas_in_its_range() -> None:
+    singles = [f"{kind}_{w}_{w}_0" for w in (1, 2) for kind in ("delete_delta", "delta")]
+    state = read(f"{' '.join(singles)} delta_1_2 delete_delta_1_2", "2:MAX::")
+    assert live(state) == ["delete_delta_1_2", "delta_1_2"]
+    assert texts(state.obsolete) == sorted(singles)
+
+
+@pytest.mark.promise("F5")
+def test_an_overwrite_replaces_every_older_delta() -> None:
+    state = read("delta_1_1_0 base_2 delta_3_3_0", "3:MAX::")
+    assert live(state) == ["base_2", "delta_3_3_0"]
+    assert texts(state.obsolete) == ["delta_1_1_0"]
