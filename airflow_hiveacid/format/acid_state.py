@@ -244,20 +244,17 @@ class _Contents:
                 UnknownEntry(path=file.path, why="an original file whose name contains no bucket")
             )
 
-    @property
-    def has_side_files(self) -> bool:
-        return self.kind is not TransactionalKind.INSERT_ONLY
-
     def directory(self, text: str, listing: Listing) -> AcidDirectory:
         name, files = self.names[text], self.inside.get(text, [])
-        streamed = _streamed(files, name) if self.has_side_files else frozenset()
+        has_side_files = self.kind is not TransactionalKind.INSERT_ONLY
+        streamed = _streamed(files, name) if has_side_files else frozenset()
         data: list[FileEntry] = []
         unread: list[UnknownEntry] = []
         side: list[FileEntry] = []
         for file in files:
             if is_below_hidden(file.path):
                 continue
-            if self.has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
+            if has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
             # While a file is being streamed, HDFS reports only the length of closed blocks.

@@ -23,7 +23,10 @@ def segments_of(case: str) -> Iterator[str]:
     """The segments of each range of a case: new directories, base, end; or why they are gone."""
     given = dict(line.partition(" ")[::2] for line in case.splitlines())
     now = ids(given["at"])
-    kept = Guarantee(floor=WriteId(int(given["kept"]))) if "kept" in given else None
+    kept = None
+    if "kept" in given:
+        floor, *evidence = given["kept"].split()
+        kept = Guarantee(floor=WriteId(int(floor)), evidence=frozenset(evidence))
     files = listing(given["read"], compacted=given.get("compacted", "").split())
     for text in given["ranges"].split():
         since, until = (change_range.up_to(now, WriteId(int(end))) for end in text.split("-"))
@@ -75,17 +78,6 @@ def test_an_overwrite_that_committed_after_a_later_write_is_refused() -> None:
         change_range.segments_of(
             found, now, part, txns=None, kind=FULL, kept=Guarantee(floor=WriteId(0))
         )
-
-
-def test_the_oldest_start_of_a_range_is_the_live_base_or_the_kept_version() -> None:
-    now = ids("9:MAX::")
-    found = listing("delta_1_1_0 base_3 delta_4_6")
-    assert change_range.oldest_since(found, now, None, FULL) == 3
-    assert change_range.oldest_since(found, now, None, INSERT_ONLY) == 6
-    assert change_range.oldest_since(found, now, None, FULL, Guarantee(floor=WriteId(1))) == 1
-    lost = Guarantee(floor=WriteId(1), evidence=frozenset({"delta_2_2_0"}))
-    assert change_range.oldest_since(found, now, None, FULL, lost) == 3
-    assert change_range.oldest_since(listing("base_-9223372036854775808"), now, None, FULL) == 0
 
 
 def test_only_versions_below_the_lowest_open_write_are_settled() -> None:
