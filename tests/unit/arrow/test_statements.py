@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +45,9 @@ from tests.unit.arrow.lake import (
     die,
 )
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
+
+MERGES = json.loads(Path(__file__).with_name("merges.json").read_text())
+_CLAUSES = {"update": UPDATE_ALL, "delete": DELETE_ALL, "insert": INSERT_ALL}
 
 
 def price(text: str) -> Decimal:
@@ -120,21 +125,15 @@ def test_an_update_keeps_the_columns_that_it_does_not_set(lake: Lake) -> None:
     assert result.rows.updated == 1
 
 
-def test_a_merge_updates_matched_rows_and_inserts_the_others(lake: Lake) -> None:
-    lake.insert((*ONE[:2], "1.5"), TWO, (None, "n", None))
-    result = lake.merge(
-        (2, "B", "9"), (3, "c", None), (None, "m", None), clauses=[UPDATE_ALL, INSERT_ALL]
-    )
-    expected = [ONE, (2, "B", price("9.00")), (3, "c", None), (None, "m", None), (None, "n", None)]
-    assert lake.rows == sorted(expected, key=str)
-    assert (result.rows.inserted, result.rows.updated, result.rows.deleted) == (2, 1, 0)
-
-
-def test_a_merge_deletes_matched_rows(lake: Lake) -> None:
-    lake.insert(*[(number, None, None) for number in range(5)])
-    result = lake.merge((1, None, None), (3, None, None), (9, None, None), clauses=[DELETE_ALL])
-    assert [row[0] for row in lake.rows] == [0, 2, 4]
-    assert result.rows.deleted == 2
+@pytest.mark.parametrize("name", MERGES)
+def test_a_merge_changes_the_matched_rows_and_inserts_the_others(lake: Lake, name: str) -> None:
+    case = MERGES[name]
+    lake.insert(*case["rows"])
+    clauses = [_CLAUSES[action] for action in case["clauses"]]
+    counts = lake.merge(*case["source"], clauses=clauses, keys=tuple(case["keys"])).rows
+    assert [counts.inserted, counts.updated, counts.deleted] == case["counts"]
+    after = [(id_, name, price and Decimal(price)) for id_, name, price in case["after"]]
+    assert lake.rows == sorted(after, key=str)
 
 
 def test_a_merge_sets_source_columns_and_constants(lake: Lake) -> None:
@@ -144,45 +143,12 @@ def test_a_merge_sets_source_columns_and_constants(lake: Lake) -> None:
     assert lake.rows == [(1, "z", price("7.00")), TWO]
 
 
-def test_a_merge_by_two_keys_matches_both(lake: Lake) -> None:
-    lake.insert((1, "a", None), (1, "b", None), (2, "a", None), (1, None, None))
-    lake.merge(
-        (1, "a", 5),
-        (2, "b", 6),
-        (1, None, 7),
-        keys=("id", "name"),
-        clauses=[UPDATE_ALL, INSERT_ALL],
-    )
-    five, six, seven = (price(f"{n}.00") for n in (5, 6, 7))
-    expected = [(1, "a", five), (1, "b", None), (2, "a", None), (1, None, None)]
-    assert lake.rows == sorted([*expected, (2, "b", six), (1, None, seven)], key=str)
-
-
-def test_a_merge_inserts_a_row_without_a_key_although_all_keys_match(lake: Lake) -> None:
-    lake.insert((1, "a", None), (2, "b", None))
-    lake.merge((None, "n", None), (1, "A", None), (2, "B", None), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert lake.rows == [(1, "A", None), (2, "B", None), (None, "n", None)]
-
-
-def test_a_merge_tells_keys_with_exchanged_values_apart(lake: Lake) -> None:
-    lake.insert((1, "b", None), (2, "a", None))
-    source = ((1, "a", 1), (1, "b", 2), (2, "a", 3), (2, "b", 4))
-    result = lake.merge(*source, keys=("id", "name"), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert lake.rows == [(id_, name, price(f"{n}.00")) for id_, name, n in source]
-    assert (result.rows.inserted, result.rows.updated) == (2, 2)
-
-
 @pytest.mark.parametrize("clause", [UPDATE_ALL, DELETE_ALL])
 def test_two_source_rows_for_one_row_are_refused(lake: Lake, clause: MergeClause) -> None:
     lake.insert((*ONE[:2], "1.5"), TWO)
     with pytest.raises(MergeCardinalityError):
         lake.merge((1, "x", None), (1, "y", None), clauses=[clause])
     assert lake.rows == [ONE, TWO]
-
-
-def test_two_equal_source_keys_without_a_match_are_both_inserted(lake: Lake) -> None:
-    lake.merge((1, "x", None), (1, "y", None), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert [row[1] for row in lake.rows] == ["x", "y"]
 
 
 def test_rows_go_to_the_buckets_of_hives_hash_and_stay_there(bucketed: Lake) -> None:
