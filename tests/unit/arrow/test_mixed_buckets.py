@@ -18,10 +18,11 @@ import pytest
 from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.search import Search
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId, decode, encode
+from airflow_hiveacid.format.snapshot import up_to
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import Guarantee, VersionSpec
 from airflow_hiveacid.jobs.maintenance import RestoreSpec
