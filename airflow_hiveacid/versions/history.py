@@ -19,18 +19,18 @@ from typing import Final
 
 from airflow_hiveacid.format import errors, versions
 from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.change_range import (
-    ChangeRange,
-    ChangeSegment,
-    segments_of,
-    settled,
-    up_to,
-)
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of
 from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records import CommitNote, Promises, Tag, TimeBounds
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import (
+    Snapshot,
+    ValidTxnList,
+    ValidWriteIdList,
+    settled,
+    up_to,
+)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now

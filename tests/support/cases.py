@@ -10,6 +10,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.jobs import job, maintenance, metastore_statements, statements
 
@@ -23,6 +25,17 @@ def cases_of(file: Path) -> list[tuple[str, str]]:
             cases.append((text, f"{expected}{line}\n"))
         elif line and not line.startswith("# "):
             cases.append((line.replace("⏎", "\n"), ""))
+    return cases
+
+
+def named_cases_of(file: Path) -> list[Any]:
+    """Return the cases of a file by the names behind `# `: their lines, and the indented lines."""
+    cases = []
+    for block in f"\n{file.read_text()}".split("\n# ")[1:]:
+        name, *lines = block.splitlines()
+        given = (line for line in lines if line and not line.startswith(" "))
+        expected = (line.strip() for line in lines if line.startswith(" "))
+        cases.append(pytest.param("\n".join(given), "\n".join(expected), id=name))
     return cases
 
 
@@ -56,3 +69,17 @@ def job_of(text: str) -> Any:  # noqa: ANN401
         if hasattr(module, name):
             return Codec().read(getattr(module, name), json.loads(fields or "{}"))
     raise LookupError(f"no job is called {name}")
+
+
+def tables_of(module: str) -> dict[str, list[list[Any]]]:
+    """Return the tables of the text file beside a module, each by the name behind `== ` above it.
+
+    A line is a case: its values as JSON, with commas between them. `# ` begins a comment.
+    """
+    tables: dict[str, list[list[Any]]] = {}
+    for line in Path(module).with_suffix(".txt").read_text().splitlines():
+        if line.startswith("== "):
+            table = tables.setdefault(line.removeprefix("== "), [])
+        elif line and not line.startswith("# "):
+            table.append(json.loads(f"[{line}]"))
+    return tables

@@ -84,10 +84,7 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
         source=source,
         keys=tuple(key.target for key in keys),
         clauses=said,
-        condition=" AND ".join(
-            expressions.written(part, expressions.parsed(part, names), names) for part in rest
-        )
-        or None,
+        condition=" AND ".join(expressions.expression(part, names) for part in rest) or None,
         tables=of_clauses.tables,
     )
 

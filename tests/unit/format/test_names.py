@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format import names
 from airflow_hiveacid.format.errors import InvalidNameError
 from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
+from tests.support.cases import cases_of
+
+CASES = Path(__file__).parent / "cases"
 
 
 def delta(low: int, high: int, statement: int | None = None, **rest: object) -> names.DeltaName:
@@ -70,31 +75,7 @@ def test_visibility_zero_is_the_same_as_no_suffix() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "base_",
-        "base_x",
-        "base_5_",
-        "base_5_6",
-        "base_5_v",
-        "base_5_vx",
-        "base_5 ",
-        "base_5\n",
-        "base_\u0665",
-        "base_9223372036854775808",
-        "xbase_5",
-        "delta_1",
-        "delta_3_2",
-        "delta_-1_2",
-        "delta_1_2_",
-        "delta_1_2_3_4",
-        "delta_1_2_3_v4_5",
-        "delete_delta_1",
-        "delete_base_5",
-        "month=1",
-        "_tmp_hiveacid_x",
-        "HIVE_UNION_SUBDIR_1",
-        "",
-    ],
+    [*dict(cases_of(CASES / "no_directories.txt")), "base_5 ", "base_5\n", "base_\u0665", ""],
 )
 def test_names_that_are_neither_a_base_nor_a_delta_are_not_parsed(text: str) -> None:
     assert names.parse_directory_name(text) is None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, up_to
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidWriteIdList, up_to
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
 
 NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::7")

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.hashing import bucket_ids, row_hashes, timestamp_bytes
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.support.writer_cases import NANOSECONDS, array_of
 
 BUCKETS = 1009

@@ -33,7 +33,7 @@ from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import plain_file
 from tests.unit.storage.writing import FS, columns_of, lines_of, partition_of, table_of, write_rows
 

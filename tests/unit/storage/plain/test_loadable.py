@@ -26,7 +26,7 @@ from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.storage.plain.stored import is_stored_as
 from airflow_hiveacid.storage.values.column_types import row_type
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import (
     insert,
     write_acid,

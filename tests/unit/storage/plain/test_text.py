@@ -12,7 +12,7 @@ from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTabl
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import plain_file
 
 TABLES: Final = tables_of(__file__)

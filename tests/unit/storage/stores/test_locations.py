@@ -11,7 +11,7 @@ import pytest
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of, locate, open_location
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 
 TABLES = tables_of(__file__)
 

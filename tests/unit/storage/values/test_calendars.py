@@ -19,7 +19,7 @@ from airflow_hiveacid.storage.values.timestamps import (
     to_proleptic_days,
     to_proleptic_seconds,
 )
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import insert, write_acid
 
 EPOCH = dt.date(1970, 1, 1)

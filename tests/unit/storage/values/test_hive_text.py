@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.storage.values import hive_text
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 
 TABLES = tables_of(__file__)
 

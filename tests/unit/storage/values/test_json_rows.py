@@ -9,7 +9,7 @@ import pytest
 
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.values.hive_text import json_lines
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.support.writer_cases import array_of
 
 

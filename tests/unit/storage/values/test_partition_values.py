@@ -4,7 +4,7 @@ import pytest
 
 from airflow_hiveacid.format.table import Column, PartitionName
 from airflow_hiveacid.storage.values.partition_values import partition_text_of, partition_texts
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 
 
 @pytest.mark.parametrize(("kind", "text", "means"), tables_of(__file__)["texts"])

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_hiveacid.format.types import CharType, VarcharType, parse_type
 from airflow_hiveacid.storage.values.promotion import OutOfRangeError, fit_length, promote
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 from tests.support.writer_cases import array_of
 
 TABLES = tables_of(__file__)

@@ -38,7 +38,7 @@ from airflow_hiveacid.storage.stores.hdfs.handler import (
 )
 from airflow_hiveacid.storage.stores.locations import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
-from tests.support.case_tables import tables_of
+from tests.support.cases import tables_of
 
 TABLES = tables_of(__file__)
 UMASK = "fs.permissions.umask-mode"
