@@ -22,6 +22,7 @@ from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableRef
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
@@ -91,8 +92,7 @@ class Wide:
         self.copies[number] = {place: [*rows] for place, rows in self.rows.items()}
 
     def snapshot(self) -> Snapshot:
-        txns = self.client.valid_txns()
-        return Snapshot(txn_id=None, txns=txns, tables=self.client.valid_write_ids([REF], txns))
+        return snapshot_now(self.client, [REF])
 
     def read(self, number: int, places: range = range(PLACES)) -> Rows:
         """What a version has in every seventh of some partitions; all of them are chosen."""
