@@ -240,7 +240,7 @@ class WriteRange:
     def check_vanished(self, names: Collection[PartitionName]) -> None:
         """Raise an error if the changes need missing partitions (`names`)."""
         for name in sorted(names, key=str):
-            raise self._gone(f"partition {name} was dropped together with its rows", 0)
+            raise self._gone(f"partition {name} was dropped together with its rows")
 
     def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
         """Return the segments of the range in a root; the listing must be current."""
@@ -295,7 +295,7 @@ class WriteRange:
         if why is None and self._loss_detector.removed_between(info.name, since, until):
             why = f"files at {info.location} were removed without a write ID"
         if why is not None:
-            raise self._gone(why, 0)
+            raise self._gone(why)
 
     def _check_held(
         self, info: PartitionInfo, listing: Listing, segments: tuple[ChangeSegment, ...]
@@ -308,7 +308,7 @@ class WriteRange:
             state = segments[0].state
             why = self._loss_detector.missed(info, state, self.part.since)
             if why is not None:
-                raise self._gone(why, 0)
+                raise self._gone(why)
         else:
             state = resolve(listing, self.now, self.txns, self.table.kind)
         name = self.held.get(str(info.name))
@@ -317,8 +317,7 @@ class WriteRange:
         if versions.not_held(state, [name]) is not None:
             raise self._gone(
                 f"{name} was at {info.location} at that version and was removed without a"
-                " write ID, for example by TRUNCATE of Hive 3.1 or by hand",
-                0,
+                " write ID, for example by TRUNCATE of Hive 3.1 or by hand"
             )
 
     @cached_property
@@ -330,9 +329,9 @@ class WriteRange:
         resets = VersionNotes.of(self.table).resets()
         return LossDetector(table=self.table, commits=self.commits, resets=resets)
 
-    def _gone(self, why: str, oldest: int) -> errors.ChangesGoneError:
+    def _gone(self, why: str) -> errors.ChangesGoneError:
         return errors.ChangesGoneError(
-            table=self.table.ref, since=self.part.since.high_watermark, oldest=oldest, why=why
+            table=self.table.ref, since=self.part.since.high_watermark, oldest=0, why=why
         )
 
 

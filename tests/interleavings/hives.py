@@ -13,9 +13,8 @@ import inspect
 from typing import Final
 
 from airflow_hiveacid.format import conflicts, errors, snapshot
-from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -219,16 +218,7 @@ class Hives(acting.Acting):
         ids = _up_to(client.valid_write_ids([scene.REF], txns)[scene.REF], highest)
         place = self.place("" if entry.partition is None else stand_ins.short(entry.partition))
         self.world.before_call("hive lists")
-        found = readers.look(self.world.disk, place)
-        listing = Listing(
-            location="/lab",
-            files=tuple(
-                FileEntry(path=f"{n}/{BUCKET}", size_bytes=1) for n, _, full in found if full
-            ),
-            directories=tuple(name for name, _, _ in found),
-            metadata={name: METADATA_FILE for name, marked, _ in found if marked},
-        )
-        state = resolve(listing, ids, txns)
+        state = readers.state_of(readers.look(self.world.disk, place), ids, txns)
         doomed = sorted(d.text for d in (*state.obsolete_directories, *state.aborted))
         if not all(self._remove(f"{place}/{name}") for name in doomed):
             return  # the entry stays, and is taken up again

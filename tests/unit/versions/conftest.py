@@ -12,10 +12,9 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.ids import AttemptId, StatementId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records import CommitNote, TimeBounds
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -26,15 +25,17 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -70,26 +71,25 @@ class Bench:
     def clean(self, *, has_overview: bool = True, **spec: object) -> None:
         """Run our cleaner, with or without an overview of the whole table."""
         table, overview = with_past(self.client, self.table, plan_only=False)
+        self.clean_by(overview if has_overview else None, table, **spec)
+
+    def clean_by(self, overview: Overview | None, table: TableInfo, **spec: object) -> None:
+        """Run our cleaner with facts that may be old by now."""
         for info in self.client.list_partitions(table):
             Cleaner(
                 client=self.client,
                 table=table,
                 spec=CleanSpec.of_table(str(table.ref), **spec),  # type: ignore[arg-type]
                 on_step=lambda _: None,
-                overview=overview if has_overview else None,
+                overview=overview,
             ).clean(info)
 
     def past(self, **asked: object) -> Past:
         """The table as of a version."""
-        txns = self.client.valid_txns()
-        ids = self.client.valid_write_ids([self.ref], txns)
-        return past_of(
-            self.client,
-            self.table,
-            VersionSpec.of(**asked),  # type: ignore[arg-type]
-            Snapshot(txn_id=None, txns=txns, tables=ids),
-            taken_s=lambda: server_now(self.client),
-        )
+        spec = VersionSpec.of(**asked)  # type: ignore[arg-type]
+        snapshot = snapshot_now(self.client, [self.ref])
+        taken_s = lambda: server_now(self.client)  # noqa: E731
+        return past_of(self.client, self.table, spec, snapshot, taken_s=taken_s)
 
     def names(self, **asked: object) -> list[str]:
         """The directories that a version reads."""
@@ -112,10 +112,30 @@ class Bench:
             if not path.name.startswith("_"):
                 shutil.rmtree(path)
 
-    def somebody_compacts(self, state: CompactionState = CompactionState.SUCCEEDED) -> None:
-        entry_id = self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
-        queue = self.client.server.queue
+    def somebody_compacts(self, state: CompactionState = CompactionState.SUCCEEDED) -> int:
+        entry_id, queue = self.request(), self.client.server.queue
         queue[entry_id] = replace(queue[entry_id], state=state)
+        return entry_id
+
+    def request(self) -> int:
+        """Somebody asks for a compaction; gives the entry in the queue."""
+        return self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
+
+    def begin(self) -> TxnId:
+        """Somebody takes the next write ID, and writes nothing yet."""
+        txn_id = self.client.open_txn()
+        self.client.allocate_write_id(txn_id, self.ref)
+        return txn_id
+
+    def drop(self, partition: str) -> None:
+        self.client.drop_partitions(self.table, [PartitionName.parse(partition)])
+
+    def add(self, partition: str) -> None:
+        self.client.add_partitions(self.table, [PartitionName.parse(partition)])
+
+    def readable(self) -> dict[int, bool]:
+        """Which versions the history calls readable."""
+        return {v.number: v.is_readable for v in history_of(self.client, self.table).versions}
 
     def give_up(self) -> None:
         """Somebody takes away a parameter by which the table is kept."""
@@ -212,3 +232,17 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
 @pytest.fixture
 def bench(make_bench: Callable[..., Bench]) -> Bench:
     return make_bench()
+
+
+@pytest.fixture
+def halves(make_bench: Callable[..., Bench]) -> Bench:
+    """A table with two partitions."""
+    return make_bench(partitions=("p=1", "p=2"))
+
+
+@pytest.fixture
+def expiring(make_bench: Callable[..., Bench]) -> Bench:
+    """A kept table whose versions need not stay readable."""
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    return bench

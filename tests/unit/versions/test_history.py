@@ -9,7 +9,7 @@ import pytest
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.records import Promises
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
 from airflow_hiveacid.versions.keeping import keep, keep_no_more
 from tests.unit.versions.conftest import Bench
@@ -24,7 +24,7 @@ def test_a_history_shows_job_operation_time_and_readability_of_each_version(benc
     bench.somebody_writes()
     bench.clock.advance(100)
     bench.we_write(overwrites=True)
-    bench.client.allocate_write_id(bench.client.open_txn(), bench.ref)
+    bench.begin()
     found = history_of(bench.client, bench.table)
     assert [v.number for v in found.versions] == [3, 2, 1]
     third, second, first = found.versions
@@ -70,8 +70,7 @@ def test_notes_of_a_table_with_a_different_id_are_ignored(bench: Bench) -> None:
 
 def told(bench: Bench) -> dict[int, bool]:
     """Which versions the history calls readable; a reader finds the same of each."""
-    found = history_of(bench.client, bench.table)
-    flags = {v.number: v.is_readable for v in reversed(found.versions)}
+    flags = bench.readable()
     for number, is_readable in flags.items():
         try:
             bench.names(version=number)
@@ -127,17 +126,14 @@ def test_a_history_reports_only_versions_with_lost_files_as_unreadable(bench: Be
     assert told(bench) == {1: True, 2: False, 3: False, 4: True}
 
 
-def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
+def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(halves: Bench) -> None:
     for partition in ("p=1", "p=2", "p=1"):
-        bench.we_write(partition=partition)
-    assert told(bench) == {1: True, 2: True, 3: True}
-    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=2")])
-    assert told(bench) == {1: True, 2: False, 3: False}
-    bench.refuses(2, 3, match="partition p=2 was dropped")
-    bench.clean()
-    bench.we_write(partition="p=1")
-    assert told(bench) == {1: True, 2: False, 3: False, 4: True}
-    assert bench.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]
+        halves.we_write(partition=partition)
+    assert told(halves) == {1: True, 2: True, 3: True}
+    halves.drop("p=2")
+    assert told(halves) == {1: True, 2: False, 3: False}
+    halves.refuses(2, 3, match="partition p=2 was dropped")
+    halves.clean()
+    halves.we_write(partition="p=1")
+    assert told(halves) == {1: True, 2: False, 3: False, 4: True}
+    assert halves.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.records import Horizon, Keeping, OwnCompaction, Pro
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.format.versions import Guarantee, VersionSpec
 from airflow_hiveacid.maintenance.overview import with_past
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.keeping import (
     NO_AUTO_COMPACTION,
@@ -53,7 +53,7 @@ def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(benc
 
 def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -> None:
     bench.we_write()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError, match="waits for a worker") as caught:
         keep(bench.client, bench.table)
     assert caught.value.retryable
@@ -96,9 +96,7 @@ def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
     if state is None:
         bench.client.set_table_parameters(bench.ref, {"no_auto_compaction": None})
     else:
-        entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-        queue = bench.client.server.queue
-        queue[entry] = replace(queue[entry], state=state)
+        bench.somebody_compacts(state)
     if state in (None, RESTING, *ENDING):
         bench.refuses(2, match="oldest readable version is 3")
         if state is not CompactionState.READY_FOR_CLEANING:
@@ -123,9 +121,7 @@ def test_our_own_compaction_does_not_end_the_guarantee(bench: Bench) -> None:
     keep(bench.client, bench.table)
     bench.we_write()
     bench.we_write(overwrites=True)
-    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    queue = bench.client.server.queue
-    queue[entry] = replace(queue[entry], state=CompactionState.SUCCEEDED)
+    entry = bench.somebody_compacts()
     bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
     # what was aborted when it began stays so, whatever the metastore has forgotten since
     assert bench.names(version=2) == [D2]
@@ -138,12 +134,10 @@ def test_a_guarantee_has_ended_even_after_the_foreign_compaction_left_the_queue(
     keep(bench.client, bench.table)
     bench.we_write()
     bench.we_write(overwrites=True)
-    queue = bench.client.server.queue
-    theirs = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    queue[theirs] = replace(queue[theirs], state=CompactionState.SUCCEEDED)
-    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    theirs = bench.somebody_compacts()
+    ours = bench.request()
     note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), bench.notes)
-    del queue[theirs]
+    del bench.client.server.queue[theirs]
     bench.refuses(2)
 
 
@@ -155,7 +149,7 @@ def test_an_old_listing_does_not_hide_that_a_later_guarantee_has_ended(bench: Be
     bench.notes.forget_keeping()
     keep(bench.client, bench.table)
     bench.somebody_compacts()
-    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    ours = bench.request()
     note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), listed)
     assert bench.notes.has_ended()
 
@@ -219,7 +213,7 @@ def has_opted_out(bench: Bench) -> bool:
 
 def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
     bench.we_write()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError):
         keep(bench.client, bench.table)
     assert not OURS & set(bench.table.parameters)
@@ -233,7 +227,7 @@ def test_a_tag_needs_the_parameters_until_its_guarantee_begins_again(bench: Benc
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec())
     bench.somebody_compacts()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     bench.clean()
     assert not bench.notes.is_kept()
     assert bench.table.parameters["no_auto_compaction"] == "True"
@@ -345,7 +339,7 @@ def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
 
 
 def is_refused(bench: Bench) -> None:
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError):
         make_tag(bench.client, bench.table, "a", VersionSpec())
 
@@ -442,23 +436,19 @@ def test_files_replaced_by_an_early_base_expire_before_those_of_a_later_base(
     assert bench.names(version=4) == ["base_0000004"]
 
 
-def test_cleaning_waits_for_open_readers_of_an_expired_version(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
-    bench.we_write(overwrites=True)
-    bench.clean()  # nobody is there
-    bench.we_write()
-    bench.we_write(overwrites=True)
-    reader = bench.client.open_txn()
-    assert bench.names(version=3) == ["base_0000002", "delta_0000003_0000003_0000"]
-    bench.clean()
-    assert (bench.root / "base_0000002").exists()
-    bench.client.commit_txn(reader)
-    bench.clean()
-    assert not (bench.root / "base_0000002").exists()
+def test_cleaning_waits_for_open_readers_of_an_expired_version(expiring: Bench) -> None:
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
+    expiring.clean()  # nobody is there
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
+    reader = expiring.client.open_txn()
+    assert expiring.names(version=3) == ["base_0000002", "delta_0000003_0000003_0000"]
+    expiring.clean()
+    assert (expiring.root / "base_0000002").exists()
+    expiring.client.commit_txn(reader)
+    expiring.clean()
+    assert not (expiring.root / "base_0000002").exists()
 
 
 def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(

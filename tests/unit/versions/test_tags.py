@@ -12,11 +12,10 @@ from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records import Horizon, Tag
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.plan import cleaning as cleaning_module
 from airflow_hiveacid.plan.cleaning import plan_cleaning
-from airflow_hiveacid.plan.keeping import READABLE_FOR
 from airflow_hiveacid.storage.stores import json_files, listing
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
@@ -60,72 +59,60 @@ def test_a_tag_keeps_its_files_in_a_table_that_is_not_kept(bench: Bench) -> None
     bench.we_write()
     make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
     bench.we_write(overwrites=True)
-    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    queue = bench.client.server.queue
-    queue[entry] = replace(queue[entry], state=CompactionState.READY_FOR_CLEANING)
+    bench.somebody_compacts(CompactionState.READY_FOR_CLEANING)
     bench.clean()
     assert not bench.notes.is_kept()
     assert bench.names(tag="a") == [D1]
 
 
 @pytest.mark.parametrize("how", ["expired", "dropped"])
-def test_cleaning_waits_for_readers_of_an_expired_or_dropped_tag(
-    make_bench: Callable[..., Bench], how: str
-) -> None:
+def test_cleaning_waits_for_readers_of_an_expired_or_dropped_tag(expiring: Bench, how: str) -> None:
     """Also where others of the same replacement went long ago, and a horizon with them."""
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
-    end_s = bench.client.server.now_s() + 50
-    make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1), expires_s=end_s)
-    bench.we_write()
-    bench.we_write(overwrites=True)
-    bench.clean()
-    assert not (bench.root / D2).exists()
-    reader = bench.client.open_txn()
-    assert bench.names(tag="a") == [D1]
+    expiring.we_write()
+    end_s = expiring.client.server.now_s() + 50
+    make_tag(expiring.client, expiring.table, "a", VersionSpec.of(version=1), expires_s=end_s)
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
+    expiring.clean()
+    assert not (expiring.root / D2).exists()
+    reader = expiring.client.open_txn()
+    assert expiring.names(tag="a") == [D1]
     if how == "expired":
-        bench.clock.advance(60)
+        expiring.clock.advance(60)
     else:
-        bench.notes.forget_tag("a")
+        expiring.notes.forget_tag("a")
     for _ in range(2):
-        bench.clean()
-        assert (bench.root / D1).exists()
-    later = bench.client.open_txn()
-    bench.client.commit_txn(reader)
-    bench.clean()
-    assert not (bench.root / D1).exists()
-    bench.client.commit_txn(later)
+        expiring.clean()
+        assert (expiring.root / D1).exists()
+    later = expiring.client.open_txn()
+    expiring.client.commit_txn(reader)
+    expiring.clean()
+    assert not (expiring.root / D1).exists()
+    expiring.client.commit_txn(later)
 
 
 @pytest.mark.parametrize("has_overview", [True, False])
 def test_a_tag_made_during_a_cleaning_keeps_its_files(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch, *, has_overview: bool
+    expiring: Bench, monkeypatch: pytest.MonkeyPatch, *, has_overview: bool
 ) -> None:
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
-    bench.we_write(overwrites=True)
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
 
     def decide(*args: object, **terms: object) -> object:
         plan = plan_cleaning(*args, **terms)  # type: ignore[arg-type]
-        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
+        make_tag(expiring.client, expiring.table, "a", VersionSpec.of(version=1))
         return plan
 
     with monkeypatch.context() as patch:
         patch.setattr(cleaning_module, "plan_cleaning", decide)
-        bench.clean(has_overview=has_overview)
-    assert bench.names(tag="a") == [D1]
-    bench.refuses(1)
+        expiring.clean(has_overview=has_overview)
+    assert expiring.names(tag="a") == [D1]
+    expiring.refuses(1)
 
 
-def test_a_tag_of_a_version_below_a_concurrent_horizon_is_refused(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
-    bench.we_write(overwrites=True)
+def test_a_tag_of_a_version_below_a_concurrent_horizon_is_refused(expiring: Bench) -> None:
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
     horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
 
     looks = []
@@ -133,35 +120,33 @@ def test_a_tag_of_a_version_below_a_concurrent_horizon_is_refused(
     def listed(location: str) -> object:
         looks.append(location)
         if len(looks) == 2:  # a cleaner has come between the tag and the second look
-            bench.notes.note_horizon(horizon)
+            expiring.notes.note_horizon(horizon)
         return list_table(location)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(listing, "list_table", listed)
         with pytest.raises(errors.VersionGoneError):
-            make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
-    assert bench.notes.tags() == ()
+            make_tag(expiring.client, expiring.table, "a", VersionSpec.of(version=1))
+    assert expiring.notes.tags() == ()
 
 
 def test_a_tag_of_a_version_replaced_and_expired_since_its_snapshot_is_refused(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    expiring: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
+    expiring.we_write()
     note_tag = VersionNotes.note_tag
 
     def after_a_cleaner(notes: VersionNotes, tag: Tag) -> None:
         """Its files are there still, but who removes them has not seen the tag."""
-        bench.we_write(overwrites=True)
+        expiring.we_write(overwrites=True)
         horizon = Horizon(partition=PartitionName(), write_id=WriteId(2), high_watermark=0, at_s=0)  # type: ignore[arg-type]
         notes.note_horizon(horizon)
         note_tag(notes, tag)
 
     monkeypatch.setattr(VersionNotes, "note_tag", after_a_cleaner)
     with pytest.raises(errors.VersionGoneError):
-        make_tag(bench.client, bench.table, "a", VersionSpec.of(version=1))
-    assert bench.notes.tags() == ()
+        make_tag(expiring.client, expiring.table, "a", VersionSpec.of(version=1))
+    assert expiring.notes.tags() == ()
 
 
 def test_a_tag_with_missing_files_is_refused(bench: Bench) -> None:

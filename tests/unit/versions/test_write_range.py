@@ -17,10 +17,10 @@ from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
@@ -33,10 +33,7 @@ from tests.unit.versions.conftest import Bench
 
 
 def range_of(bench: Bench, since: Version, until: Version | None = None) -> WriteRange:
-    txns = bench.client.valid_txns()
-    tables = bench.client.valid_write_ids([bench.ref], txns)
-    snapshot = Snapshot(txn_id=None, txns=txns, tables=tables)
-    taken_s = server_now(bench.client)
+    snapshot, taken_s = snapshot_now(bench.client, [bench.ref]), server_now(bench.client)
     return between(bench.client, bench.table, snapshot, since, until, taken_s=lambda: taken_s)
 
 
@@ -96,8 +93,7 @@ def test_an_invalid_range_is_refused(bench: Bench) -> None:
 def test_a_range_ends_below_the_first_open_write(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    bench.begin()
     bench.somebody_writes()
     assert fresh(bench, 1) == [delta(2)]
     with pytest.raises(errors.VersionNotSettledError):
@@ -165,10 +161,10 @@ def check_held(bench: Bench, since: int, held: str) -> list[str]:
 
 
 def newest(bench: Bench) -> str:
-    txns = bench.client.valid_txns()
-    now = bench.client.valid_write_ids([bench.ref], txns)[bench.ref]
+    snapshot = snapshot_now(bench.client, [bench.ref])
     (info,) = bench.client.list_partitions(bench.table)
-    found = newest_of(resolve(list_table(info.location), now, txns))
+    write_ids = snapshot.write_ids(bench.ref)
+    found = newest_of(resolve(list_table(info.location), write_ids, snapshot.txns))
     assert found is not None
     return found
 
@@ -262,7 +258,7 @@ def test_a_feed_ignores_partitions_that_were_dropped_before_its_range(
     one, two, three = (PartitionName.parse(f"p={number}") for number in (1, 2, 3))
     for partition in ("p=1", "p=2", "p=3"):
         bench.we_write(partition)
-    bench.client.drop_partitions(bench.table, [one])
+    bench.drop("p=1")
     bench.we_write("p=2")
     had, there = frozenset({two, three}), [two, three]
     for _ in range(2):
@@ -300,12 +296,10 @@ def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
 
 def feed_range(bench: Bench, since: Version, until: Version | None) -> ChangeRange:
     """What a feed's range consists of."""
-    txns = bench.client.valid_txns()
-    tables = bench.client.valid_write_ids([bench.ref], txns)
     taken_s = server_now(bench.client)
     snapshot = ReadSnapshot(
         client=bench.client,
-        snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
+        snapshot=snapshot_now(bench.client, [bench.ref]),
         tables={bench.ref: bench.table},
         taken_s=lambda: taken_s,
     )
@@ -351,14 +345,13 @@ def test_a_feed_from_a_timestamp_waits_for_writes_that_were_open_then(bench: Ben
 
 def test_a_range_excludes_an_aborted_write_even_after_the_metastore_forgot_it(bench: Bench) -> None:
     bench.we_write()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    txn = bench.begin()
     bench.put(delta(2))
     bench.client.abort_txn(txn)
     bench.we_write()  # and sees it aborted
-    txns = bench.client.valid_txns()
-    forgetful = replace(bench.client.valid_write_ids([bench.ref], txns)[bench.ref], aborted=())
-    snapshot = Snapshot(txn_id=None, txns=txns, tables={bench.ref: forgetful})
+    snapshot = snapshot_now(bench.client, [bench.ref])
+    forgetful = replace(snapshot.write_ids(bench.ref), aborted=())
+    snapshot = replace(snapshot, tables={bench.ref: forgetful})
     found = between(bench.client, bench.table, snapshot, 1, None, taken_s=lambda: None)
     (info,) = bench.client.list_partitions(bench.table)
     (segment,) = found.segments(info, list_table(info.location))

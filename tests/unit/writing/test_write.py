@@ -3,9 +3,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +13,24 @@ from pyarrow.fs import FileSystem
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.records import LedgerEntry, Owner
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
     PartitionName,
     TableInfo,
-    TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import JobTerms
-from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
@@ -44,115 +39,36 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.restarts import already_done
-from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.terms import job_terms
-
-SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
-FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
-
-
-WHOLE = PartitionName()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A job that writes one row; `at` maps step names to what happens there."""
-
-    client: FakeClient
-    table: TableInfo
-    clock: ManualClock
-    operation: DataOperation = INSERT
-    key: str = "dag/run/task/-1"
-    attempt: AttemptId = FIRST
-    generation: int = 0
-    at: dict[str, Callable[[], object]] | None = None
-    result: str = "{}"
-
-    def order(self) -> WriteOrder:
-        return WriteOrder(
-            run=Run(
-                generation=self.generation,
-                statement={"kind": self.operation.value},
-                on_rerun=OnRerun.APPLY,
-            ),
-            accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
-            ledger_retention_s=1000.0,
-            terms=job_terms(self.key, attempt=self.attempt, clock=self.clock, on_step=self._step),
-        )
-
-    def run(self, partition: PartitionName = WHOLE) -> Write:
-        with writing(self.client, self.order()) as write:
-            if write.earlier_run() is not None:
-                write.txn.abandon()
-                return write
-            self.publish(write, partition)
-        return write
-
-    def publish(self, write: Write, partition: PartitionName = WHOLE) -> None:
-        stage(write, self.operation, partition)
-        write.register()
-        write.verify()
-        write.note(self.result)
-        write.publish()
-
-    def _step(self, name: str) -> None:
-        doing = (self.at or {}).pop(name, None)
-        if doing is not None:
-            doing()
-
-
-def stage(write: Write, operation: DataOperation, partition: PartitionName = WHOLE) -> None:
-    """Stage one small file where the write's rows go."""
-    (part,) = write.tables.values()
-    table, write_id = part.table, part.write_id
-    name = (
-        BaseName(write_id=write_id)
-        if operation is OVERWRITE
-        else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
-    )
-    location = table.default_partition_location(partition) if partition.columns else table.location
-    staging = Staging.of(table, location, part.token(StatementId(0)))
-    attempt, bucket = "a0", BucketId(0)
-    path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
-    Path(path).parent.mkdir(parents=True)
-    Path(path).write_text("rows")
-    file = StagedFile(
-        partition=partition,
-        directory=str(name),
-        bucket=bucket,
-        attempt=attempt,
-        rows=1,
-        updated=0,
-        size_bytes=4,
-    )
-    write.stage(table.ref, assemble([file], {partition: staging}))
-
-
-def place(table: TableInfo) -> Path:
-    return Path(table.location.removeprefix("file:"))
-
-
-def directories(table: TableInfo) -> set[str]:
-    """What stands in the table's directory, but for the ledger's."""
-    return {p.name for p in place(table).iterdir() if p.name != HIDDEN_DIRECTORY}
-
-
-def notes(table: TableInfo) -> list[str]:
-    """The states of the ledger's entries."""
-    hidden = place(table) / HIDDEN_DIRECTORY
-    names = [p.name for p in hidden.iterdir()] if hidden.is_dir() else []
-    return sorted(n.split(".")[-2] for n in names if not n.startswith(("_commit_", "_owner")))
+from tests.unit.writing.writes import (
+    DELETE,
+    FIRST,
+    INSERT,
+    OVERWRITE,
+    SECOND,
+    THIRD,
+    UPDATE,
+    WHOLE,
+    Job,
+    die,
+    directories,
+    finish,
+    hidden,
+    made,
+    notes,
+    place,
+    staged_file,
+)
 
 
 @pytest.fixture
 def job(client: FakeClient, table: TableInfo, clock: ManualClock) -> Job:
-    return Job(client=client, table=table, clock=clock)
+    return Job(client=client, tables=(table,), clock=clock)
 
 
 def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job, table: TableInfo) -> None:
@@ -168,7 +84,7 @@ def test_a_commit_removes_ledger_entries_after_their_retention_time(
     long_ago = 100.0
     with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
         job.publish(write)
-    for entry in (place(table) / HIDDEN_DIRECTORY).iterdir():
+    for entry in (hidden(table)).iterdir():
         os.utime(entry, (long_ago, long_ago))
     assert notes(table) == ["done", "prepared"]
     replace(job, key="other").run()
@@ -266,7 +182,7 @@ def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table:
         zombie.run()
     assert directories(table) == {"delta_0000002_0000002_0000"}
     assert notes(table) == ["done", "prepared"]
-    again = replace(job, attempt=AttemptId(3, "3" * 12)).run()
+    again = replace(job, attempt=THIRD).run()
     assert again.state is WriteState.ABORTED  # already done
     assert directories(table) == {"delta_0000002_0000002_0000"}
 
@@ -320,10 +236,7 @@ def test_an_update_that_changes_no_row_causes_no_conflict(
     rival = client.open_txn()
     client.allocate_write_id(rival, table.ref)
     with writing(client, replace(job, operation=UPDATE).order()) as write:
-        write.register()
-        write.verify()
-        write.note("{}")
-        write.publish()
+        finish(write)
     assert write.state is WriteState.COMMITTED
     changes = [TableAccess(table=table, operations=frozenset({UPDATE}))]
     components = components_for([], changes, client.generation)
@@ -355,7 +268,7 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     job: Job, table: TableInfo
 ) -> None:
     job.run()
-    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.*.json"):
+    for entry in (hidden(table)).glob("*.*.json"):
         entry.write_text(entry.read_text()[:40])
     with pytest.raises(errors.EarlierRunUnknownError, match="_hiveacid directory is damaged"):
         replace(job, attempt=SECOND).run()
@@ -373,7 +286,7 @@ def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
         job_key=job.key,
         generation=0,
         attempt=FIRST,
-        statement={"kind": job.operation.value},
+        statement={"kind": job.statement},
         table_id=table.table_id,
         txn_id=TxnId(999_999),
         write_id=WriteId(999_999),
@@ -442,41 +355,27 @@ def test_a_retry_finds_its_commit_even_if_a_lower_write_id_is_still_open(
 
 
 def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+    job: Job, table: TableInfo
 ) -> None:
-    with ExitStack() as never_left:
-        dead = writing(job.client, replace(job, operation=OVERWRITE).order())
-        write = never_left.enter_context(dead)
-        replace(job, operation=OVERWRITE).publish(write)
-        never_left.pop_all()
+    overwrite = replace(job, operation=OVERWRITE)
+    _dead = overwrite.kill()
     assert directories(table) >= {"base_0000001"}
-    clock.sleep(21)
-    server.reap()
-    retry = replace(job, operation=OVERWRITE, attempt=SECOND).run()
-    assert retry.state is WriteState.COMMITTED
+    job.time_out()
+    assert replace(overwrite, attempt=SECOND).run().state is WriteState.COMMITTED
     assert "base_0000001" not in directories(table)
     assert "base_0000002" in directories(table)
 
 
 def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+    job: Job, table: TableInfo
 ) -> None:
     """A restored metastore allocates write IDs again; the retry must not remove foreign rows."""
     old = place(table) / "delta_0000001_0000001_0000"
     old.mkdir()
     (old / "bucket_00000").write_text("somebody's rows")
 
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    dead = writing(job.client, replace(job, at={"noted": die}).order())
-    with ExitStack() as never_left:
-        write = never_left.enter_context(dead)
-        with pytest.raises((KeyboardInterrupt, errors.DirectoryExistsError)):
-            job.publish(write)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    _dead = replace(job, at={"noted": die}).kill()
+    job.time_out()
     replace(job, attempt=SECOND).run()
     assert (old / "bucket_00000").read_text() == "somebody's rows"
 
@@ -486,7 +385,7 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     ["", "..", ".", "delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data"],
 )
 def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
+    job: Job, table: TableInfo, name: str
 ) -> None:
     names = ("delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data")
     kept = [place(table) / one for one in names]
@@ -494,13 +393,8 @@ def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
         directory.mkdir()
         (directory / "bucket_00000").write_text("somebody's rows")
     (place(table).parent / "beside").write_text("another table")
-    dead = writing(job.client, replace(job).order())
-    with ExitStack() as never_left:
-        write = never_left.enter_context(dead)
-        job.publish(write)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    _dead = job.kill()
+    job.time_out()
     ledger = Ledger.of(table)
     (entry,) = ledger.entries("dag/run/task/-1")
     ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
@@ -510,17 +404,13 @@ def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
 
 
 def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+    job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     """Both run the same DAG in one directory; only the clone lists this transaction as aborted."""
     replace(job, key="before").run()  # notes the owner
-    dead = writing(job.client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead))
-        never_left.pop_all()
+    _dead = job.kill()
     before = directories(table)
-    clock.sleep(21)
-    server.reap()
+    job.time_out()
     original, server.metastore_id = server.metastore_id, "clone"
     with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
         replace(job, attempt=SECOND).run()
@@ -551,7 +441,7 @@ def test_a_damaged_note_of_the_owner_stops_writes_until_it_is_written_again(
     job: Job, table: TableInfo
 ) -> None:
     job.run()
-    (place(table) / HIDDEN_DIRECTORY / OWNER_FILE).write_text("{")
+    (hidden(table) / OWNER_FILE).write_text("{")
     with pytest.raises(errors.CorruptFileError, match=f"airflow_hiveacid own {table.ref}"):
         replace(job, key="another").run()
     take_ownership(job.client, table)
@@ -559,21 +449,17 @@ def test_a_damaged_note_of_the_owner_stops_writes_until_it_is_written_again(
 
 
 def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
+    job: Job, table: TableInfo, server: FakeMetastore
 ) -> None:
     """Its ledger moved too; the old location may now belong to a different table."""
-    dead = writing(job.client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead))
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    _dead = job.kill()
+    job.time_out()
     moved = replace(table, location=f"{table.location}_renamed")
     place(table).rename(place(moved))
     server.tables[table.ref] = moved
     other = place(table) / "delta_0000001_0000001_0000"
     other.mkdir(parents=True)
-    assert replace(job, table=moved, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert replace(job, tables=(moved,), attempt=SECOND).run().state is WriteState.COMMITTED
     assert other.is_dir()
 
 
@@ -589,39 +475,22 @@ def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_ta
     assert directories(table) == set()
 
 
-def by_month(client: FakeClient, tmp_path: Path) -> TableInfo:
-    """A new table `p` with a partition column `month`, and no partition."""
-    (tmp_path / "p").mkdir()
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/p",
-        )
-    )
-
-
 def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
     client: FakeClient, server: FakeMetastore, clock: ManualClock, tmp_path: Path
 ) -> None:
     """A clone's table was moved, with the ledger of the original; its partition was not."""
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     month = PartitionName.parse("month=1")
-    job = Job(client=client, table=table, clock=clock)
-    dead = writing(client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead), month)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    job = Job(client=client, tables=(table,), clock=clock)
+    _dead = job.kill(month)
+    job.time_out()
     shutil.copytree(tmp_path / "p" / HIDDEN_DIRECTORY, tmp_path / "moved" / HIDDEN_DIRECTORY)
     note_owner(table.location, Owner(metastore="original", table=table.ref, table_id="1"))
     moved = replace(table, location=f"file:{tmp_path}/moved")
     server.tables[table.ref] = moved
     server.places[table.ref, month] = table.default_partition_location(month)
     with pytest.raises(errors.OtherOwnerError, match="of the metastore original"):
-        replace(job, table=moved, attempt=SECOND).run(month)
+        replace(job, tables=(moved,), attempt=SECOND).run(month)
     assert (tmp_path / "p/month=1/delta_0000001_0000001_0000/bucket_00000").is_file()
 
 
@@ -629,14 +498,14 @@ def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
 def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
     client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
 ) -> None:
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     month = PartitionName.parse("month=1")
 
     def drop() -> None:
         if is_gone:
             del client.server.partitions[table.ref][month]
 
-    job = Job(client=client, table=table, clock=clock, at={"noted": drop})
+    job = Job(client=client, tables=(table,), clock=clock, at={"noted": drop})
     published = tmp_path / "p" / "month=1" / "delta_0000001_0000001_0000"
     if not is_gone:
         assert job.run(month).state is WriteState.COMMITTED
@@ -658,9 +527,9 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     is_moved: bool,
 ) -> None:
     """A different client added it with its own location after our lookup."""
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     name = PartitionName.parse("month=a b%3A")
-    job = Job(client=client, table=table, clock=clock)
+    job = Job(client=client, tables=(table,), clock=clock)
     there = table.default_partition_location(name)
     staged = f"{tmp_path}/elsewhere" if is_moved else there
     monkeypatch.setattr(
@@ -672,15 +541,7 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     def write() -> None:
         with writing(client, job.order()) as write:
             (part,) = write.tables.values()
-            file = StagedFile(
-                partition=name,
-                directory="delta_0000001_0000001_0000",
-                bucket=BucketId(0),
-                attempt="a0",
-                rows=1,
-                updated=0,
-                size_bytes=4,
-            )
+            file = staged_file(name, "delta_0000001_0000001_0000")
             staging = Staging.of(table, there, part.token(StatementId(0)))
             directory = StagedDirectory(
                 partition=name, directory=file.directory, staging=staging, files=(file,)
@@ -717,23 +578,17 @@ def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
 def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
     job: Job,
     table: TableInfo,
-    server: FakeMetastore,
-    clock: ManualClock,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     overwrite = replace(job, operation=OVERWRITE)
-    with ExitStack() as never_left:
-        dead = writing(job.client, overwrite.order())
-        overwrite.publish(never_left.enter_context(dead))
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    _dead = overwrite.kill()
+    job.time_out()
     with monkeypatch.context() as patch:
         patch.setattr(publish, "delete_directory", cannot_delete)
         with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
     assert notes(table) == ["prepared"]
-    replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
+    replace(overwrite, attempt=THIRD).run()
     assert "base_0000001" not in directories(table)
 
 
@@ -791,7 +646,7 @@ def test_a_retry_writes_again_if_the_table_was_dropped_and_recreated(
     again = client.create_table(
         NewTable(ref=table.ref, columns=table.columns, location=table.location)
     )
-    assert replace(job, table=again, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert replace(job, tables=(again,), attempt=SECOND).run().state is WriteState.COMMITTED
     assert directories(table) == {"delta_0000001_0000001_0000"}
 
 
@@ -823,17 +678,8 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
     *,
     is_partitioned: bool,
 ) -> None:
-    (tmp_path / "p").mkdir()
-    months = (Column(name="month", type="string"),)
     client = Asked(server)
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=months if is_partitioned else (),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    table = made(client, tmp_path, "p", "month" if is_partitioned else "")
     listed: list[str] = []
 
     def listing(fs: FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
@@ -842,7 +688,7 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
 
     monkeypatch.setattr(json_files, "list_files", listing)
     client.calls.clear()
-    job = Job(client=client, table=table, clock=clock)
+    job = Job(client=client, tables=(table,), clock=clock)
     job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)
     registered = ["add_partitions", "add_dynamic_partitions"] if is_partitioned else []
     assert [c for c in client.calls if c not in ("clone", "be_patient")] == [
@@ -866,14 +712,14 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
     assert listed == [f"{tmp_path}/p/{HIDDEN_DIRECTORY}"] * 2  # before the work, and to prune
 
 
-def answer(job: Job, result: str) -> JobResult:
+def answer(job: Job, table: TableInfo, result: str) -> JobResult:
     """What a retry answers whose ledger holds this result of a committed run."""
     replace(job, result=result).run()
     again = replace(job, attempt=SECOND)
     spec = JobSpec(
         job_key=job.key,
         metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=DeleteSpec(target=str(job.table.ref), where="id = 1"),
+        job=DeleteSpec(target=str(table.ref), where="id = 1"),
     )
     with writing(job.client, again.order()) as write:
         earlier = write.earlier_run()
@@ -891,23 +737,25 @@ def answer(job: Job, result: str) -> JobResult:
     ],
 )
 def test_the_result_of_another_release_shows_that_a_job_is_done(
-    job: Job, result: str, inserted: int
+    job: Job, table: TableInfo, result: str, inserted: int
 ) -> None:
-    found = answer(job, result)
+    found = answer(job, table, result)
     assert (found.status, found.txn_id) == (JobStatus.ALREADY_DONE, 1)
-    assert (found.kind, found.job_key, found.table) == ("delete", job.key, str(job.table.ref))
+    assert (found.kind, found.job_key, found.table) == ("delete", job.key, str(table.ref))
     assert found.rows.inserted == inserted
 
 
 @pytest.mark.parametrize(
     "result", ["[", "5", "[" * 100_000, '{"rows": 5}', '{"rows": {"inserted": ""}}']
 )
-def test_an_invalid_result_in_a_ledger_entry_is_reported(job: Job, result: str) -> None:
+def test_an_invalid_result_in_a_ledger_entry_is_reported(
+    job: Job, table: TableInfo, result: str
+) -> None:
     with pytest.raises(
         errors.EarlierRunUnknownError, match="the result in its ledger entry cannot be read"
     ):
-        answer(job, result)
-    assert job.client.show_locks(job.table.ref) == ()
+        answer(job, table, result)
+    assert job.client.show_locks(table.ref) == ()
 
 
 def test_a_job_of_an_installation_without_a_name_is_a_different_job(job: Job) -> None:
