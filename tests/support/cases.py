@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from airflow_hiveacid.format.codec import Codec
-from airflow_hiveacid.jobs import maintenance, metastore_statements, statements
+from airflow_hiveacid.jobs import job, maintenance, metastore_statements, statements
 
 
 def cases_of(file: Path) -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ def jobs_of(file: Path) -> list[tuple[str, object]]:
 
 def _job(text: str) -> object:
     name, _, fields = text.strip().partition(" ")
-    for module in (statements, maintenance, metastore_statements):
+    for module in (statements, maintenance, metastore_statements, job):
         if hasattr(module, name):
             return Codec().read(getattr(module, name), json.loads(fields or "{}"))
     raise LookupError(f"no job is called {name}")
