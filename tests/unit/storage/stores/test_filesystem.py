@@ -405,13 +405,9 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("number", "is_passing"),
     [
-        (errno.ETIMEDOUT, True),
-        (errno.ECONNREFUSED, True),
-        (errno.ECONNRESET, True),
-        (errno.EAGAIN, True),
-        (errno.EIO, False),
-        (errno.ENOSPC, False),
-        (errno.EDQUOT, False),
+        *((number, True) for number in (errno.ETIMEDOUT, errno.ECONNREFUSED)),
+        *((number, True) for number in (errno.ECONNRESET, errno.EAGAIN)),
+        *((number, False) for number in (errno.EIO, errno.ENOSPC, errno.EDQUOT)),
     ],
 )
 def test_only_temporary_store_errors_have_a_temporary_cause(number: int, is_passing: bool) -> None:
