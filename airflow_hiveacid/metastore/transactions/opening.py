@@ -232,18 +232,14 @@ class _Opening:
             fencing.raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
             raise
 
-    def _check_open(self, lost: errors.MetastoreUnavailableError) -> None:
-        """Check that no other client has ended the transaction to kill the job."""
-        try:
-            self.client.heartbeat(self.txn_id)
-        except errors.MetastoreError as unknown:
-            raise lost from unknown
-
     def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
         try:
             return self._bring(deadline_s, undo)
         except errors.MetastoreUnavailableError as error:
-            self._check_open(error)
+            try:  # another client may have ended the transaction to kill the job
+                self.client.heartbeat(self.txn_id)
+            except errors.MetastoreError as unknown:
+                raise error from unknown
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise _AnswerLostError(error) from error
         except lock_wait.WaitedInVainError:

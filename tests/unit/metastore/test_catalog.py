@@ -44,6 +44,18 @@ def struct(**changes: object) -> tables.Table:
     return made
 
 
+def client_of(connection: Any) -> CatalogCalls:  # noqa: ANN401 - a stand-in
+    client = CatalogCalls()
+    client._connection = connection
+    return client
+
+
+def table_of_days(**changes: Any) -> TableInfo:  # noqa: ANN401
+    day = (Column(name="day", type="string"),)
+    parts = {"columns": COLUMNS, "partition_columns": day, **changes}
+    return TableInfo(ref=TableRef("d", "t"), location="file:/t", **parts)
+
+
 @pytest.mark.parametrize(
     ("parameters", "expected"),
     [
@@ -166,15 +178,7 @@ def test_only_partitions_of_insert_only_tables_are_listed_with_their_storage(
 ) -> None:
     wire: Any = Wire(3)
     wire.there = ["day=1", "day=2"]
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=COLUMNS,
-        partition_columns=(Column(name="day", type="string"),),
-        kind=kind,
-    )
+    client, table = client_of(wire), table_of_days(kind=kind)
     found = client.list_partitions(table)
     assert [str(p.name) for p in found] == wire.there
     is_told = kind is TransactionalKind.INSERT_ONLY
@@ -240,14 +244,7 @@ def test_partitions_are_sent_in_batches_that_keep_each_message_small(
 ) -> None:
     """A server accepts 100 MB, and each definition contains all columns of the table."""
     wire: Any = Wire(columns)
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=(COLUMNS[0],) * columns,
-        partition_columns=(Column(name="day", type="string"),),
-    )
+    client, table = client_of(wire), table_of_days(columns=(COLUMNS[0],) * columns)
     days = [table.partition_name([str(day)]) for day in range(1000)]
     assert len(client.add_partitions(table, days)) == len(days)
     assert len(wire.sent) == messages
@@ -261,14 +258,7 @@ def test_partitions_are_sent_in_batches_that_keep_each_message_small(
 def test_a_few_partitions_are_added_without_the_names_of_all() -> None:
     wire: Any = Wire(3)
     wire.there = [f"day={day}" for day in range(1000)] + ["day=1x5"]
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=COLUMNS,
-        partition_columns=(Column(name="day", type="string"),),
-    )
+    client, table = client_of(wire), table_of_days()
     # The server takes a name for a pattern, so `1.5` also finds `1x5`.
     days = [table.partition_name([day]) for day in ("7", "1.5", "7")]
     assert [str(p.name) for p in client.add_partitions(table, days[:2])] == ["day=1.5", "day=7"]
@@ -297,8 +287,7 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
         raise MetastoreCallError(method=method, reason="no privilege ALTER")
 
     wire: Any = SimpleNamespace(generation=generation, call=call)
-    client = CatalogCalls()
-    client._connection = wire
+    client = client_of(wire)
     table = dataclasses.replace(catalog.table_info(raw), partition_columns=())
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     assert client.forget_statistics(table, [], write_id=WriteId(2), write_ids=write_ids) == 0

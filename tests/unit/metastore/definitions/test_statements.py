@@ -104,20 +104,6 @@ def test_a_table_is_created_as_it_was_defined(statements: Statements) -> None:
     assert statements.client.show_locks() == ()
 
 
-@pytest.mark.parametrize(
-    ("stored_as", "format_"), [("orc", "ORC"), ("parquet", "PARQUET"), ("textfile", "TEXT")]
-)
-def test_an_insert_only_table_may_be_orc_parquet_or_text(
-    statements: Statements, stored_as: str, format_: str
-) -> None:
-    statements.run(create(insert_only=True, stored_as=stored_as))
-    table = statements.client.get_table(REF)
-    assert (table.kind, table.storage.format) == (
-        TransactionalKind.INSERT_ONLY,
-        FileFormat[format_],
-    )
-
-
 def test_creating_an_existing_table_raises_unless_if_not_exists_is_given(
     statements: Statements,
 ) -> None:
@@ -566,8 +552,9 @@ def test_mixed_case_partitions_are_locked_alone_on_hive_4_and_with_the_table_on_
     assert statements.client.show_locks() == ()
 
 
+@pytest.mark.usefixtures("made")
 def test_a_newer_copy_of_the_task_fences_an_older_one(
-    client: FakeClient, clock: ManualClock, statements: Statements, made: TableInfo
+    client: FakeClient, clock: ManualClock, statements: Statements
 ) -> None:
     def terms(try_number: int) -> JobTerms:
         attempt = AttemptId.new(try_number)
@@ -580,7 +567,6 @@ def test_a_newer_copy_of_the_task_fences_an_older_one(
     with locked(client.clone(), components, terms(2)), pytest.raises(errors.FencedError):
         run_statement(client, drop, terms(1))
     assert client.get_table(REF).parameters["a"] == "1"
-    assert made.ref == REF
     assert client.show_locks() == ()
     assert statements.run(drop).has_changed
 
