@@ -1,7 +1,7 @@
 """Listings and lists of IDs in the short notation of the scenarios.
 
 `listing("base_5 delta_6_6_0/bucket_00000_0 delta_7_7/ 000000_0")`: a bare base or delta gets one
-bucket file, a path is a file of 100 bytes or of those behind `=`, a trailing slash is an empty
+bucket file, a path is a file of 100 bytes or of those behind `:`, a trailing slash is an empty
 directory.
 
 `cases/selections.txt` has cases: a name behind `# `; a listing behind `read`, its compacted bases
@@ -39,7 +39,7 @@ def listing(
     files: list[FileEntry] = []
     directories: list[str] = []
     for word in text.split():
-        entry, _, size = word.partition("=")
+        entry, _, size = word.partition(":")
         if entry.endswith("/"):
             directories.append(entry.rstrip("/"))
             continue
