@@ -259,6 +259,7 @@ _STRICT: Final = _cells(
     "W N N E C",
     "W N N E E",
 )
+_TWO_CHANGES: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 # If two compactions of one partition meet, the second finds nothing to do.
 _HIVE: Final = _cells(
     "W B B N N",
@@ -267,24 +268,20 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On Hive 3.1, two jobs that change one partition need incompatible locks, so the second waits and
-# sees the first's changes. On Hive 4, both run, and only the first commit succeeds.
-_QUEUE_UP: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
-_TABLES: Final[
-    Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
-] = {
-    (ConflictPolicy.HIVE, MetastoreGeneration.V3): {**_HIVE, _QUEUE_UP: ConflictOutcome.BOTH},
-    (ConflictPolicy.HIVE, MetastoreGeneration.V4): _HIVE,
-    (ConflictPolicy.STRICT, MetastoreGeneration.V3): _STRICT,
-    (ConflictPolicy.STRICT, MetastoreGeneration.V4): _STRICT,
-}
 
 
 def outcome(
     policy: ConflictPolicy, generation: MetastoreGeneration, meeting: Meeting
 ) -> ConflictOutcome:
-    """Return the guaranteed outcome when two jobs meet."""
-    return _TABLES[policy, generation][meeting]
+    """Return the guaranteed outcome when two jobs meet.
+
+    On Hive 3.1, two jobs that change one partition need incompatible locks, so with HIVE the second
+    waits and sees the first's changes. On Hive 4, both run, and only the first commit succeeds.
+    """
+    if policy is ConflictPolicy.STRICT:
+        return _STRICT[meeting]
+    is_queue = generation is MetastoreGeneration.V3 and meeting == _TWO_CHANGES
+    return ConflictOutcome.BOTH if is_queue else _HIVE[meeting]
 
 
 def lock_under(

@@ -74,7 +74,7 @@ def _is_live(directory: AcidDirectory) -> bool:
     return directory.status is DirectoryStatus.LIVE
 
 
-def _unread(directory: AcidDirectory, status: DirectoryStatus, reason: str) -> AcidDirectory:
+def _not_read(directory: AcidDirectory, status: DirectoryStatus, reason: str) -> AcidDirectory:
     why = f"{status.value}: {reason}"
     return replace(directory, status=status, why=why, visibility=RangeVisibility.NONE)
 
@@ -94,8 +94,8 @@ def _judge_compaction(directory: AcidDirectory, txns: ValidTxnList | None) -> Ac
         return directory
     transaction = f"transaction {txn_id} of its compaction"
     if txns.is_aborted(txn_id):
-        return _unread(directory, DirectoryStatus.ABORTED, transaction)
-    return _unread(directory, DirectoryStatus.INVISIBLE, f"{transaction} is not committed")
+        return _not_read(directory, DirectoryStatus.ABORTED, transaction)
+    return _not_read(directory, DirectoryStatus.INVISIBLE, f"{transaction} is not committed")
 
 
 def _judge_base(
@@ -113,7 +113,7 @@ def _judge_compacted_base(base: AcidDirectory, write_ids: ValidWriteIdList) -> A
     first = min(WriteId(1), base.high)
     base = replace(base, is_resolved=write_ids.is_resolved(first, base.high))
     if not write_ids.is_valid_base(base.high):
-        return _unread(base, DirectoryStatus.INVISIBLE, _why_hidden(first, base.high, write_ids))
+        return _not_read(base, DirectoryStatus.INVISIBLE, _why_hidden(first, base.high, write_ids))
     # No write ID up to the base's was open when the compactor wrote it and dropped the rows of
     # aborted ones (CompactorWriteIdList), so no row needs a check.
     return base
@@ -121,11 +121,11 @@ def _judge_compacted_base(base: AcidDirectory, write_ids: ValidWriteIdList) -> A
 
 def _judge_overwrite(base: AcidDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
     if write_ids.is_aborted(base.high):
-        return _unread(base, DirectoryStatus.ABORTED, f"write ID {base.high}")
+        return _not_read(base, DirectoryStatus.ABORTED, f"write ID {base.high}")
     if write_ids.is_visible(base.high):
         return base
     why = _why_hidden(base.high, base.high, write_ids)
-    return _unread(replace(base, is_resolved=False), DirectoryStatus.INVISIBLE, why)
+    return _not_read(replace(base, is_resolved=False), DirectoryStatus.INVISIBLE, why)
 
 
 def _judge_delta(
@@ -139,10 +139,10 @@ def _judge_delta(
         return delta
     if write_ids.range_aborted(low, high) is RangeVisibility.ALL:
         ids = f"write ID {low}" if low == high else f"write IDs {low} to {high}"
-        return _unread(delta, DirectoryStatus.ABORTED, ids)
+        return _not_read(delta, DirectoryStatus.ABORTED, ids)
     visibility = write_ids.range_visibility(low, high)
     if visibility is RangeVisibility.NONE:
-        return _unread(delta, DirectoryStatus.INVISIBLE, _why_hidden(low, high, write_ids))
+        return _not_read(delta, DirectoryStatus.INVISIBLE, _why_hidden(low, high, write_ids))
     return delta if visibility is RangeVisibility.ALL else replace(delta, visibility=visibility)
 
 
@@ -222,13 +222,13 @@ def _walk(
             low = WriteId(reached + 1)
             if write_ids.range_visibility(low, delta.high) is RangeVisibility.NONE:
                 why = f"nothing from write ID {low} on is visible"
-                yield _unread(delta, DirectoryStatus.INVISIBLE, why)
+                yield _not_read(delta, DirectoryStatus.INVISIBLE, why)
                 continue
             reached, cover, statement = delta.high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=delta.high == reached and statement >= 0):
             # This delta has only write ID 0, which the metastore never allocates. If no other
             # directory covers the delta, it is invisible, not obsolete.
-            none = _unread(delta, DirectoryStatus.INVISIBLE, "there is no write ID 0")
+            none = _not_read(delta, DirectoryStatus.INVISIBLE, "there is no write ID 0")
             yield _covered(delta, cover) if cover else none
             continue
         previous = delta

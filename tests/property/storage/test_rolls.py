@@ -12,7 +12,7 @@ import pytest
 from hypothesis import event, given, settings, strategies as st
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.records import CommitNote, LedgerEntry, TimeBounds
 from airflow_hiveacid.storage.stores import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
@@ -93,17 +93,8 @@ def note(number: int) -> CommitNote:
         attempt="1-" + "0" * 12,
         kind="insert",
         inserted=1,
-        updated=0,
-        deleted=0,
-        partitions=(),
         files=1,
         size_bytes=1,
-        directories=(),
-        opened_s=None,
-        seen="",
-        seen_after_s=0.0,
-        seen_by_s=0.0,
-        committed=TimeBounds(),
     )
 
 

@@ -1,7 +1,8 @@
 """Listings and lists of IDs in the short notation of the scenarios.
 
 `listing("base_5 delta_6_6_0/bucket_00000_0 delta_7_7/ 000000_0")`: a bare base or delta gets one
-bucket file, a path is a file, a trailing slash is an empty directory.
+bucket file, a path is a file of 100 bytes or of those behind `:`, a trailing slash is an empty
+directory.
 
 `cases/selections.txt` has cases: a name behind `# `; a listing behind `read`, its compacted bases
 and other marked directories; the table's kind; the write IDs of a reader (`at`) or of a compactor
@@ -37,14 +38,15 @@ def listing(
 ) -> Listing:
     files: list[FileEntry] = []
     directories: list[str] = []
-    for entry in text.split():
+    for word in text.split():
+        entry, _, size = word.partition(":")
         if entry.endswith("/"):
             directories.append(entry.rstrip("/"))
             continue
         is_bare = "/" not in entry and looks_like_directory_name(entry)
         path = f"{entry}/bucket_00000" if is_bare else entry
         directories.extend(parents(path))
-        files.append(FileEntry(path=path, size_bytes=100))
+        files.append(FileEntry(path=path, size_bytes=int(size or 100)))
     marks = dict.fromkeys(compacted, "compacted") | dict(metadata or {})
     for directory in marks:
         files.append(FileEntry(path=f"{directory}/_metadata_acid", size_bytes=48))
@@ -118,6 +120,11 @@ def shown_state(case: str) -> str:
     shown["without files"] = [name for name, paths in files_of.items() if not paths]
     unusual = (paths for name, paths in files_of.items() if paths != [f"{name}/bucket_00000"])
     shown["data files"] = list(chain.from_iterable(unusual))
+    for directory in state.live:
+        try:
+            directory.require_known_files("/t")
+        except UnsupportedFileError as error:
+            shown.setdefault(f"{error}", []).append(directory.text)
     shown["side files"] = [f.path for d in state.live for f in d.side_files]
     shown["may be raw"] = texts(d for d in state.live if d.may_be_raw)
     shown["visible in part"] = texts(d for d in state.live if d.visibility is RangeVisibility.SOME)
