@@ -49,6 +49,11 @@ def changes_of(file: Path) -> list[tuple[str, str | None]]:
     return [(text, below.strip().removeprefix("-> ") or None) for text, below in cases_of(file)]
 
 
+def results_of(file: Path) -> list[tuple[str, ...]]:
+    """Return each text with each of the texts behind a `-> ` below it."""
+    return [(text, *below.replace("-> ", "").splitlines()) for text, below in cases_of(file)]
+
+
 def refusals_of(file: Path) -> list[tuple[str, int, str]]:
     """Return each text, the column (from 1) of the caret below it, and the words beside that."""
     return [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -22,15 +23,23 @@ def inserts(low: int, high: int, size: int = 10) -> dict[str, int]:
 
 
 def plan(
-    s: AcidState, choice: CompactionChoice = CompactionChoice.AUTO, *, can_hide: bool = True
+    s: AcidState,
+    choice: CompactionChoice = CompactionChoice.AUTO,
+    *,
+    can_hide: bool = True,
+    **terms: Any,  # noqa: ANN401
 ) -> compaction.CompactionPlan | compaction.NoCompaction:
-    return compaction.plan_compaction(s, choice, CompactionPolicy(), can_hide_until_commit=can_hide)
+    return compaction.plan_compaction(
+        s, choice, CompactionPolicy(), can_hide_until_commit=can_hide, **terms
+    )
 
 
 def planned(
-    s: AcidState, choice: CompactionChoice, *, can_hide: bool = True
+    s: AcidState,
+    choice: CompactionChoice,
+    **terms: Any,  # noqa: ANN401
 ) -> compaction.CompactionPlan:
-    found = plan(s, choice, can_hide=can_hide)
+    found = plan(s, choice, **terms)
     assert isinstance(found, compaction.CompactionPlan)
     return found
 
@@ -277,53 +286,25 @@ def test_a_minor_compaction_of_an_insert_only_table_is_hidden_or_becomes_major()
     """A reader of an older snapshot would see all rows of a wider delta."""
     kind = TransactionalKind.INSERT_ONLY
     s = state_of((f"{name}/000000_0" for name in inserts(1, 3)), kind=kind)
-    policy = CompactionPolicy()
-    hidden = compaction.plan_compaction(s, MINOR, policy, can_hide_until_commit=True, kind=kind)
-    assert isinstance(hidden, compaction.CompactionPlan)
+    hidden = planned(s, MINOR, kind=kind)
     assert hidden.hides
     assert [str(o) for o in hidden.outputs(TxnId(9))] == ["delta_0000001_0000003_v0000009"]
-    whole = compaction.plan_compaction(s, MINOR, policy, can_hide_until_commit=False, kind=kind)
-    assert isinstance(whole, compaction.CompactionPlan)
+    whole = planned(s, MINOR, can_hide=False, kind=kind)
     assert (whole.is_major, whole.hides) == (True, False)
     assert "older snapshot" in whole.why
     assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]
 
 
 def test_a_minor_compaction_reads_only_deltas() -> None:
-    policy = CompactionPolicy()
     for beside, kept in (({"base_0000002": 9}, {}), ({}, {"000000_0": 9})):
         s = state_of({**beside, **inserts(3, 5), **kept}, "5:MAX::")
         for choice, is_whole in ((MINOR, False), (MAJOR, True)):
-            kind = TransactionalKind.INSERT_ONLY
-            plan = compaction.plan_compaction(
-                s, choice, policy, can_hide_until_commit=True, kind=kind
-            )
-            assert isinstance(plan, compaction.CompactionPlan)
-            assert len(plan.read.deltas) == 3
-            assert (plan.read.base, plan.read.originals) == (
+            read = planned(s, choice, kind=TransactionalKind.INSERT_ONLY).read
+            assert len(read.deltas) == 3
+            assert (read.base, read.originals) == (
                 (s.base, s.originals) if is_whole else (None, ())
             )
             assert (s.base is None, s.originals == ()) == (not beside, not kept)
-
-
-def shown(
-    s: AcidState, choice: CompactionChoice, appears: compaction.Appearance
-) -> compaction.CompactionPlan | compaction.NoCompaction:
-    return compaction.plan_compaction(
-        s,
-        choice,
-        CompactionPolicy(),
-        can_hide_until_commit=appears is compaction.Appearance.HIDDEN,
-        appears=appears,
-    )
-
-
-def published(
-    s: AcidState, choice: CompactionChoice, appears: compaction.Appearance
-) -> compaction.CompactionPlan:
-    found = shown(s, choice, appears)
-    assert isinstance(found, compaction.CompactionPlan)
-    return found
 
 
 def two_buckets() -> AcidState:
@@ -338,10 +319,10 @@ def two_buckets() -> AcidState:
 def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file(
     choice: CompactionChoice, appears: compaction.Appearance
 ) -> None:
-    several = shown(two_buckets(), choice, appears)
+    several = plan(two_buckets(), choice, can_hide=False, appears=appears)
     assert isinstance(several, compaction.NoCompaction)
     assert "2 files would appear file by file" in several.why
-    one = published(state_of(inserts(1, 2), "2:MAX::"), choice, appears)
+    one = planned(state_of(inserts(1, 2)), choice, can_hide=False, appears=appears)
     assert one.needs_one_file
     assert one.hides is (appears is compaction.Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
@@ -356,21 +337,21 @@ def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file
 def test_a_hidden_compaction_may_write_several_files_that_appear_at_its_commit(
     choice: CompactionChoice, name: str
 ) -> None:
-    found = published(two_buckets(), choice, compaction.Appearance.HIDDEN)
+    found = planned(two_buckets(), choice, appears=compaction.Appearance.HIDDEN)
     assert found.hides
     assert not found.needs_one_file
     assert [str(o) for o in found.outputs(TxnId(9))] == [name]
 
 
 def test_a_compaction_published_by_rename_may_write_several_files() -> None:
-    found = published(two_buckets(), MAJOR, compaction.Appearance.AT_ONCE)
+    found = planned(two_buckets(), MAJOR, can_hide=False, appears=compaction.Appearance.AT_ONCE)
     assert not found.hides
     assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
 
 
 def test_with_older_readers_a_base_is_hidden_until_its_commit_but_a_delta_is_not() -> None:
     """Hive 4 reads a base whose last write it takes to be open, if that is the lowest such one."""
-    major = published(two_buckets(), MAJOR, compaction.Appearance.AT_ONCE)
+    major = planned(two_buckets(), MAJOR, can_hide=False, appears=compaction.Appearance.AT_ONCE)
     major = dataclasses.replace(major, has_older_readers=True)
     assert major.hides
     assert not major.needs_one_file

@@ -10,13 +10,11 @@ from airflow_hiveacid.format.table import Column, Constraints, TableInfo, TableR
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, UpdateSpec
 from airflow_hiveacid.plan.statements.constraints import checks_of, value_or_default
 from airflow_hiveacid.plan.statements.dml import columns_of_texts, resolve_insert, resolve_update
-from tests.support.cases import cases_of
+from tests.support.cases import results_of
 
 
 def cases(name: str) -> list[tuple[str, ...]]:
-    """Return each text of a file with the texts behind its `-> `."""
-    file = Path(__file__).parent / "cases" / f"{name}.txt"
-    return [(text, *below.replace("-> ", "").splitlines()) for text, below in cases_of(file)]
+    return results_of(Path(__file__).parent / "cases" / f"{name}.txt")
 
 
 def table(default: str | None = None, check: str | None = None) -> TableInfo:

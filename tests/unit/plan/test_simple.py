@@ -27,10 +27,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
-    InsertMode,
     InsertSpec,
     LoadSpec,
     MergeAction,
@@ -55,7 +53,7 @@ from airflow_hiveacid.plan.statements.simple import (
     SimpleMerge,
     simple_statement,
 )
-from tests.support.cases import changes_of
+from tests.support.cases import changes_of, jobs_of
 
 _CASES: Final = Path(__file__).parent / "cases"
 TYPES = {
@@ -173,56 +171,13 @@ def test_an_update_of_constants_is_simple() -> None:
     assert made.assignments == {"s": None, "i": -3}
 
 
-@pytest.mark.parametrize(
-    ("job", "why"),
-    [
-        (RebalanceSpec(target="d.t"), "it is not INSERT"),
-        (InsertSpec(target="d.t", source=SourceSpec(table="d.x")), "its rows are not values"),
-        (
-            InsertSpec(target="d.t", source=source(i=[1], p=[1]), mode=InsertMode.OVERWRITE),
-            "OVERWRITE",
-        ),
-        (InsertSpec(target="d.t", source=source(i=["1.7"], p=[1])), "'1.7' of i needs"),
-        (InsertSpec(target="d.t", source=source(c=["a"], p=[1])), "of c needs Spark's cast"),
-        (InsertSpec(target="d.t", source=source(m=["2026-01-01 00:00:00"], p=[1])), "of m needs"),
-        (DeleteSpec(target="d.t", where="i = 1", tables={"x": "d.x"}), "a query of other tables"),
-        (UpdateSpec(target="d.t", set={"i": "i + 1"}), "is not a simple comparison"),
-        (UpdateSpec(target="d.t", set={"f": "1.5"}), "for f needs Spark's cast"),
-        (merge(UPDATE, condition="t.i > 1"), "more than keys"),
-        (merge(UPDATE, source=source(f=[1], p=[1]), keys=("f", "p")), "the key f"),
-        (merge(UPDATE, keys=("i",)), "which UPDATE must not change"),
-        (
-            merge(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="true")),
-            "has a condition",
-        ),
-        (
-            merge(MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE)),
-            "reads every row",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("why", "job"), jobs_of(_CASES / "jobs_for_spark.txt"))
 def test_any_other_statement_needs_spark(job: Job, why: str) -> None:
     with pytest.raises(SparkNeededError, match=why):
         of(job)
 
 
-@pytest.mark.parametrize(
-    ("job", "column"),
-    [
-        (DeleteSpec(target="d.t", where="i = 'seven'"), "i' is int"),
-        (DeleteSpec(target="d.t", where="i IN (1, ' seven ')"), "i' is int"),
-        (DeleteSpec(target="d.t", where="n BETWEEN 'seven' AND 8"), "n' is decimal"),
-        (DeleteSpec(target="d.t", where="d = 'seven'"), "d' is date"),
-        (UpdateSpec(target="d.t", set={"i": "'seven'"}), "i' is int"),
-        (InsertSpec(target="d.t", source=source(i=["seven"], p=[1])), "i' is int"),
-        (InsertSpec(target="d.t", source=source(f=["seven"], p=[1])), "f' is double"),
-        (InsertSpec(target="d.t", source=source(i=[1]), partition={"p": "seven"}), "p' is int"),
-        (merge(UPDATE, source=source(i=["seven"], p=[1])), "i' is int"),
-        (merge(INSERT, source=source(i=[1], s=["a"], n=["seven"], p=[1])), "n' is decimal"),
-        (TruncateSpec(target="d.t", partition={"p": "seven"}), "p' is int"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("column", "job"), jobs_of(_CASES / "mismatched_strings.txt"))
 def test_a_string_that_no_cast_turns_into_the_columns_type_is_a_mismatch(
     job: Job, column: str
 ) -> None:
@@ -239,17 +194,7 @@ def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: s
         of(InsertSpec(target="d.t", source=source(i=[text], p=[1])))
 
 
-@pytest.mark.parametrize(
-    ("job", "kind"),
-    [
-        (DeleteSpec(target="d.t", where="i = '7'"), "int"),
-        (DeleteSpec(target="d.t", where="i IN ('7')"), "int"),
-        (DeleteSpec(target="d.t", where="n > '7'"), "decimal"),
-        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date"),
-        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("kind", "job"), jobs_of(_CASES / "untyped_strings.txt"))
 def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
     hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
     with pytest.raises(SparkNeededError, match=re.escape(hint)):

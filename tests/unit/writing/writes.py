@@ -22,6 +22,7 @@ from airflow_hiveacid.writing.publish import StagedFile, assemble
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 from airflow_hiveacid.writing.write import Write, writing
 from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
 
@@ -53,6 +54,23 @@ class Job:
     statement: str = "write"
     at: dict[str, Callable[[], object]] | None = None
     result: str = "{}"
+
+    @property
+    def table(self) -> TableInfo:
+        """Its first table."""
+        return self.tables[0]
+
+    @property
+    def server(self) -> FakeMetastore:
+        return self.client.server
+
+    def directories(self) -> set[str]:
+        """What stands in its table's directory, but for the ledger's."""
+        return directories(self.table)
+
+    def notes(self) -> list[str]:
+        """The states of the entries in its table's ledger."""
+        return notes(self.table)
 
     def order(self) -> WriteOrder:
         return WriteOrder(
