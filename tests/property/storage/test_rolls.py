@@ -12,8 +12,8 @@ import pytest
 from hypothesis import event, given, settings, strategies as st
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records import CommitNote, LedgerEntry, TimeBounds
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry
 from airflow_hiveacid.storage.stores import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
