@@ -22,7 +22,7 @@ from airflow_hiveacid.storage.hashing import MURMUR, OLD, bucket_ids
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden import GoldenCase, cases
-from tests.support.tables import tables_of
+from tests.support.cases import tables_of
 from tests.support.writer_cases import array_of
 from tests.unit.storage.orc_tables import acid_file
 from tests.unit.storage.writing import columns_of, write_events

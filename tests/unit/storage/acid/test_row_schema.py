@@ -9,7 +9,7 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.acid import acid_schema, check_row_type, type_tree
 from airflow_hiveacid.storage.values.column_types import arrow_type, row_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
-from tests.support.tables import tables_of
+from tests.support.cases import tables_of
 
 COLUMNS = (
     Column(name="id", type="bigint"),

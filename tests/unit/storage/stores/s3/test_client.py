@@ -6,7 +6,7 @@ import pytest
 
 from airflow_hiveacid.format.names import attempt_of, attempt_path
 from airflow_hiveacid.storage.stores import s3
-from tests.support.tables import tables_of
+from tests.support.cases import tables_of
 
 TABLES = tables_of(__file__)
 
