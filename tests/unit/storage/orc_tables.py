@@ -21,6 +21,7 @@ from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.acid.events import delete_events
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.orc.compression import compress
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
@@ -240,7 +241,7 @@ def told(column: pb.ColumnStatistics) -> str:
 def identities(keys: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
     """The identity columns of rows given as (write ID, bucket property, row ID)."""
     types = {"originalTransaction": pa.int64(), "bucket": pa.int32(), "rowId": pa.int64()}
-    columns = zip(types.items(), zip(*keys, strict=True), strict=True)
+    columns = zip(types.items(), list(zip(*keys, strict=True)) or [()] * 3, strict=True)
     return pa.record_batch({name: pa.array(values, type_) for (name, type_), values in columns})
 
 
@@ -251,3 +252,12 @@ def write_deletes(
     keys = identities([(original, B0, row) for original, row in gone])
     events = delete_events(keys, WriteId(write_id), columns)
     write_events(path, columns, events, options=SMALL_STRIPES, is_delete=True)
+
+
+def keys_in(file: AcidFile) -> list[tuple[int, int, int]]:
+    """The identities of a file's events as (write ID, bucket property, row ID)."""
+    return [
+        (row["originalTransaction"], row["bucket"], row["rowId"])
+        for batch in read_identity(file)
+        for row in batch.to_pylist()
+    ]

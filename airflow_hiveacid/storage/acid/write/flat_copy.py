@@ -204,7 +204,6 @@ class CopiedFile:
 
     rows: int
     size_bytes: int
-    stripes: int
     key: str | None
 
 
@@ -230,7 +229,7 @@ def copy_flat(work: FlatCopy, uri_of: Callable[[str | None], str]) -> CopiedFile
             ):
                 copy.add(source, flat_file.tail, flat_file.stripes)
         size = copy.finish(path)
-    return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
+    return CopiedFile(rows=copy.rows, size_bytes=size, key=key)
 
 
 class _Filled(NamedTuple):

@@ -176,7 +176,7 @@ def test_a_java_writer_without_a_stated_time_zone_has_an_unknown_time_zone() -> 
         notes={},
         least_day=0,
     )
-    assert not facts.knows_zone
+    assert facts.zone is None
 
 
 @pytest.mark.parametrize("type_", ["string", "varchar(9)", "char(2)"])

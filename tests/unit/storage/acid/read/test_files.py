@@ -32,6 +32,7 @@ from tests.unit.storage.orc_tables import (
     event,
     ids,
     insert,
+    keys_in,
     tombstone,
     write_acid,
     write_plain,
@@ -52,14 +53,6 @@ def buckets(root: Path, high: int = 9, **lists: str) -> dict[int, BucketFiles]:
 
 def keys(files: tuple[AcidFile, ...]) -> list[str]:
     return [file.key for file in files]
-
-
-def numbers(file: AcidFile) -> list[tuple[int, int, int]]:
-    return [
-        (r["originalTransaction"], r["bucket"], r["rowId"])
-        for batch in read_identity(file)
-        for r in batch.to_pylist()
-    ]
 
 
 # ---- by bucket -----------------------------------------------------------------------------------
@@ -286,14 +279,14 @@ def test_row_ids_continue_over_the_original_files_of_a_bucket_in_path_order(
         write_plain(tmp_path / name, ROWS)
     (tmp_path / "000001_0_copy_1").write_bytes(b"")
     found = buckets(tmp_path)
-    assert [(f.key, numbers(f)[0]) for f in found[0].inserts] == [
+    assert [(f.key, keys_in(f)[0]) for f in found[0].inserts] == [
         ("000000_0", (0, B0, 0)),
         ("000000_0_copy_1", (0, B0, 2)),
         ("000000_0_copy_10", (0, B0, 4)),
         ("000000_0_copy_2", (0, B0, 6)),
         ("HIVE_UNION_SUBDIR_1/000000_0", (0, B0, 8)),
     ]
-    assert [numbers(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
+    assert [keys_in(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
 
 
 def test_loaded_files_take_write_id_and_statement_id_from_their_directory(tmp_path: Path) -> None:
@@ -301,11 +294,11 @@ def test_loaded_files_take_write_id_and_statement_id_from_their_directory(tmp_pa
     write_plain(tmp_path / "delta_3_3_2/000000_0_copy_1", ROWS)
     write_plain(tmp_path / "base_2/000001_0", ROWS)
     found = buckets(tmp_path)
-    assert [numbers(f) for f in found[0].inserts] == [
+    assert [keys_in(f) for f in found[0].inserts] == [
         [(3, B0 + 2, 0), (3, B0 + 2, 1)],
         [(3, B0 + 2, 2), (3, B0 + 2, 3)],
     ]
-    assert [numbers(f) for f in found[1].inserts] == [[(2, B1, 0), (2, B1, 1)]]
+    assert [keys_in(f) for f in found[1].inserts] == [[(2, B1, 0), (2, B1, 1)]]
     assert {f.kind for b in found.values() for f in b.inserts} == {FileKind.ORIGINAL}
 
 
@@ -410,7 +403,7 @@ def test_a_committed_length_beyond_the_end_of_the_file_is_reported_when_it_is_re
     lengths(side, path.stat().st_size + 1)
     (file,) = RootFiles.of(state(tmp_path)).delta_files()
     with pytest.raises(CorruptFileError, match="ends before byte"):
-        numbers(file)
+        keys_in(file)
 
 
 class OpenFile(File):
@@ -453,7 +446,7 @@ def test_flushed_rows_are_read_even_if_the_listing_shows_a_smaller_size(
     found = resolve(listing, ids(9), None)
     assert not found.unknown
     (bucket,) = bucket_files(found, ids(9))
-    assert [n for f in bucket.inserts for n in numbers(f)] == [(1, B0, i) for i in range(3)]
+    assert [n for f in bucket.inserts for n in keys_in(f)] == [(1, B0, i) for i in range(3)]
 
 
 def test_an_empty_delete_file_for_a_bucket_without_rows_does_not_dangle(tmp_path: Path) -> None:
