@@ -30,9 +30,9 @@ from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
-from tests.unit.spark.maintenance.rig import raises
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")

@@ -42,14 +42,15 @@ from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
-from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, raises, there
+from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, there
 
 
 class Warehouse:
@@ -237,7 +238,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = bucket_tasks.task_results
+    run: Any = spark_module.task_results
 
     def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
         begun.append(works[0].staging.location)
@@ -245,7 +246,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
             raise PySparkException(text)
         return run(spark, task, works)
 
-    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
+    monkeypatch.setattr(spark_module, "task_results", task_results)
     failure = warehouse.failed("default.*")
     assert list(failure.failed) == ["default.bad"]
     assert says in failure.failed["default.bad"]
