@@ -14,8 +14,9 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.jobs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.spark.maintenance import bucket_tasks
+from airflow_hiveacid.spark.maintenance import compact_tables
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 COLUMNS = {"id": "bigint", "v": "int"}
 
@@ -93,11 +94,7 @@ def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> No
     _fill(lab)
     key, attempt = f"test/{lab.db}/kill", AttemptId.new(9)
     aborted: list[int] = []
-
-    def kill(step: str) -> None:
-        if step == "staged":
-            aborted.extend(abort_job(lab.client.clone(), key, attempt, []))
-
+    kill = at("staged", lambda: aborted.extend(abort_job(lab.client.clone(), key, attempt, [])))
     spec = CompactSpec(tables=(f"{lab.db}.*",), delta_count=3)
     with pytest.raises(PartitionsFailedError):
         lab.run(spec, job_key=key, on_step=kill)
@@ -123,7 +120,7 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
     )
     began_s = time.monotonic()
     with monkeypatch.context() as patch:
-        patch.setattr(bucket_tasks, "compact_bucket", nap)
+        patch.setattr(compact_tables, "compact_bucket", nap)
         result = lab.run(spec)
     assert 9 < time.monotonic() - began_s < nap_s
     assert (result.status, result.details["window_ended"]) == (JobStatus.NOTHING_TO_DO, True)

@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
+from tests.support.steps import StopError
 
 STEPS = (
     "opened",
@@ -28,10 +29,6 @@ STEPS = (
     "body_done",
     "committed",
 )
-
-
-class StopError(Exception):
-    """Ends a job at a step."""
 
 
 @pytest.mark.promise("T14")

@@ -16,6 +16,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import MOST_NAMED
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
@@ -37,11 +38,7 @@ def locks(lab: Lab, name: str = "t") -> set[tuple[str | None, LockType]]:
 def locks_inside(lab: Lab, job: Job, name: str = "t") -> set[tuple[str | None, LockType]]:
     """What is locked of a table while a job writes."""
     seen: list[set[tuple[str | None, LockType]]] = []
-
-    def look(step: str) -> None:
-        if step == "staged":
-            seen.append(locks(lab, name))
-
+    look = at("staged", lambda: seen.append(locks(lab, name)))
     assert lab.run(job, on_step=look).status is JobStatus.COMMITTED
     (found,) = seen
     return found

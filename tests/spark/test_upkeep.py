@@ -26,16 +26,13 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import StopError, raises
 from tests.unit.storage.orc_tables import insert, write_acid
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v"]
 # Else a minor compaction of inserts and deletes becomes a major one.
 MINOR_WITH_DELETES = {ONLY_HIVE_4_READS: "true"}
-
-
-class StopError(Exception):
-    """Ends a job at a step."""
 
 
 def rows_of(lab: Lab, snapshot: Snapshot) -> list[Row]:
@@ -376,12 +373,9 @@ def test_a_finished_read_leaves_no_lock_and_no_open_transaction(lab: Lab) -> Non
             assert lab.client.show_locks(ref) == ()
             assert set(lab.client.valid_txns().open) <= set(before.open)
 
-    def fail() -> None:
-        raise StopError
-
     read(lambda: None)
     with pytest.raises(StopError):
-        read(fail)
+        read(raises(StopError()))
 
 
 @pytest.mark.promise("F8")

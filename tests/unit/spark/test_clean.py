@@ -29,8 +29,9 @@ from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at
 from tests.support.tables import id_table
-from tests.unit.spark.maintenance.rig import Rig, at
+from tests.unit.spark.maintenance.rig import Rig
 
 OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
 BASE = "base_0000002"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -32,7 +32,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.port import TxnType, snapshot_now
 from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
+from airflow_hiveacid.spark.maintenance import compact_tables
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -57,7 +57,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def group(_: object, __: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(bucket_tasks, "task_results", results)
+    monkeypatch.setattr(compact_tables, "task_results", results)
     monkeypatch.setattr(compact_tables, "job_group", group)
 
 
@@ -263,22 +263,3 @@ def leave_unconfirmed(table: TableInfo, directory: str) -> Callable[[], bool]:
 def there(table: TableInfo, prefix: str) -> list[str]:
     root = Path(table.location.removeprefix("file:"))
     return sorted(path.name for path in root.iterdir() if path.name.startswith(prefix))
-
-
-def at(step: str, act: Callable[[], object]) -> Callable[[str], None]:
-    """Act at a step of a job."""
-
-    def on_step(reached: str) -> None:
-        if reached == step:
-            act()
-
-    return on_step
-
-
-def raises(error: BaseException) -> Callable[..., NoReturn]:
-    """Return a function of any arguments that raises an error."""
-
-    def act(*_: object) -> NoReturn:
-        raise error
-
-    return act

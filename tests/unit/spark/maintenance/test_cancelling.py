@@ -28,8 +28,9 @@ from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compa
 from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.bench import wait_until
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import Rig, at
+from tests.unit.spark.maintenance.rig import Rig
 
 ON_4 = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
 AUTO, MAJOR = CompactionChoice.AUTO, CompactionChoice.MAJOR

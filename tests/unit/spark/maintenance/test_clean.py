@@ -21,8 +21,8 @@ from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at
 from tests.support.tables import id_table
-from tests.unit.spark.maintenance.rig import at
 
 REF = TableRef("d", "t")
 INSERTS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")

@@ -30,9 +30,9 @@ from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
-from tests.unit.spark.maintenance.rig import raises
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -116,16 +116,29 @@ def skipped(result: JobResult) -> dict[str, str]:
     return {one["table"]: one["why"] for one in found}
 
 
-def fail_for(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
-    """Let the cleaning of one table or partition fail."""
+def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Act before a partition is cleaned, or before each of a table."""
     clean = Cleaner.clean
 
-    def failing(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-        if name == f"{self.table.ref} {partition.name}".rstrip():
-            raise error
+    def acted_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
+        if name in (str(self.table.ref), f"{self.table.ref} {partition.name}"):
+            act()
         return clean(self, partition)
 
-    monkeypatch.setattr(Cleaner, "clean", failing)
+    monkeypatch.setattr(Cleaner, "clean", acted_first)
+
+
+def after_listing(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Act after the partitions of a table are listed."""
+    read = clean_tables.partitions_of
+
+    def partitions_of(client: FakeClient, table: TableInfo, only: None) -> Any:  # noqa: ANN401
+        found = read(client, table, only)
+        if str(table.ref) == name:
+            act()
+        return found
+
+    monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
 
 
 def test_every_matching_table_is_cleaned_and_no_other(warehouse: Warehouse) -> None:
@@ -211,7 +224,7 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse.table("bad", days=("1", "2") if "day" in name else ())
     warehouse.table("good")
     with monkeypatch.context() as patch:
-        fail_for(patch, name, errors.StorageError("the disk is full"))
+        before(patch, name, raises(errors.StorageError("the disk is full")))
         failure = warehouse.failed()
     assert failure.retryable
     assert failure.failed == {name: "the disk is full"}
@@ -228,7 +241,7 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
 ) -> None:
     warehouse.table("bad")
     down = errors.MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
-    fail_for(monkeypatch, "default.bad", down)
+    before(monkeypatch, "default.bad", raises(down))
     monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
     failure = warehouse.failed()
     assert failure.failed == {"default.bad": str(down)}
@@ -237,16 +250,9 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
 def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = warehouse.table("bad")
+    warehouse.table("bad")
     warehouse.table("good")
-    read = clean_tables.partitions_of
-
-    def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
-        if table.ref == bad.ref:
-            raise errors.StorageError("no answer")
-        return read(client, table, name)
-
-    monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
+    after_listing(monkeypatch, "default.bad", raises(errors.StorageError("no answer")))
     failure = warehouse.failed()
     assert (failure.failed, failure.of) == ({"default.bad": "no answer"}, 2)
     assert warehouse.left("good") == [BASE]
@@ -294,15 +300,8 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
 
         monkeypatch.setattr(clean_tables.TableCleaning, "of", dropped_first)
     else:
-        clean = Cleaner.clean
-
-        def drop_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-            if self.table.ref == gone.ref:
-                drop()
-                raise errors.StorageError("no such directory")
-            return clean(self, partition)
-
-        monkeypatch.setattr(Cleaner, "clean", drop_first)
+        before(monkeypatch, "default.gone", raises(errors.StorageError("no such directory")))
+        before(monkeypatch, "default.gone", drop)
     result = warehouse.clean()
     assert result.status is JobStatus.COMMITTED
     assert skipped(result) == {"default.gone": "it was dropped or renamed while the job ran"}
@@ -328,7 +327,7 @@ def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
     warehouse.table("whole")
     staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
     staging.mkdir()
-    fail_for(monkeypatch, "default.bad day=2", errors.StorageError("the disk is full"))
+    before(monkeypatch, "default.bad day=2", raises(errors.StorageError("the disk is full")))
     found = tidied(monkeypatch)
     with pytest.raises(errors.PartitionsFailedError):
         warehouse.clean(orphan_age_s=0.0)
@@ -358,28 +357,15 @@ def test_a_plan_removes_no_notes_and_ends_no_entries_of_the_queue(
     assert (found, ended) == ({"a": ["day=1"]}, ["default.a"])
 
 
-def before_each_partition(
-    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None]
-) -> None:
-    clean = Cleaner.clean
-
-    def acting(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-        if self.table.ref == table.ref:
-            act()
-        return clean(self, partition)
-
-    monkeypatch.setattr(Cleaner, "clean", acting)
-
-
 @pytest.mark.parametrize("plan_only", [False, True])
 def test_a_table_whose_cleaning_is_switched_off_while_the_job_runs_keeps_its_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, plan_only: bool
 ) -> None:
     off = warehouse.table("off", days=("1", "2"))
     warehouse.table("good")
-    before_each_partition(
+    before(
         monkeypatch,
-        off,
+        "default.off",
         lambda: warehouse.client.set_table_parameters(off.ref, {NO_CLEANUP: "true"}),
     )
     result = warehouse.clean(plan_only=plan_only)
@@ -394,9 +380,9 @@ def test_a_table_that_is_kept_readable_while_the_job_runs_keeps_its_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("a")
-    before_each_partition(
+    before(
         monkeypatch,
-        table,
+        "default.a",
         lambda: warehouse.client.set_table_parameters(table.ref, {READABLE_FOR: "7 days"}),
     )
     warehouse.clean()
@@ -417,18 +403,8 @@ def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
             clock.advance(1.0)  # Hive 3.1 tells tables apart by the second of their creation
             warehouse.table("gone", days=("1",))
 
-    if when == "before its first partition":
-        before_each_partition(monkeypatch, gone, create_again)
-    else:
-        read = clean_tables.partitions_of
-
-        def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
-            found = read(client, table, name)
-            if table.ref == gone.ref:
-                create_again()
-            return found
-
-        monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
+    hook = before if when == "before its first partition" else after_listing
+    hook(monkeypatch, "default.gone", create_again)
     result = warehouse.clean()
     assert set(skipped(result).values()) == {"it was dropped or renamed while the job ran"}
     assert warehouse.left("gone/day=1") == sorted((*OLD, BASE))
@@ -488,7 +464,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
-    fail_for(monkeypatch, "default.b", end)
+    before(monkeypatch, "default.b", raises(end))
     with pytest.raises(type(end)):
         warehouse.clean()
     assert warehouse.left("a") == [BASE]

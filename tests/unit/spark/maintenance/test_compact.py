@@ -38,8 +38,9 @@ from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import at
 from tests.support.tables import id_table
-from tests.unit.spark.maintenance.rig import BUCKET_0, Rig, at, leave_unconfirmed, plan
+from tests.unit.spark.maintenance.rig import BUCKET_0, Rig, leave_unconfirmed, plan
 from tests.unit.storage.orc_tables import write_plain
 
 FS = LocalFileSystem()

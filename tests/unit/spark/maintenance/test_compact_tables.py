@@ -42,14 +42,15 @@ from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
-from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, raises, there
+from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, there
 
 
 class Warehouse:
@@ -187,37 +188,12 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = warehouse.table("good", 3), warehouse.table("bad", 3)
-    compact = Compactor.compact
-
-    def fail(self: Compactor) -> CompactionOutcome:
-        if self.facts.table.ref == bad.ref:
-            raise errors.StorageError("the disk is full")
-        return compact(self)
-
-    monkeypatch.setattr(Compactor, "compact", fail)
+    _before_the_compaction(monkeypatch, bad, raises(errors.StorageError("the disk is full")))
     failure = warehouse.failed("default.*")
     assert failure.retryable
     assert failure.failed == {"default.bad": "the disk is full"}
     assert list(failure.done) == ["default.good"]
     assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
-
-
-OF_PYTHON = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collect.
-: org.apache.spark.SparkException: Job aborted: PythonException: Traceback (most recent call last):
-  File "tasks.py", line 1, in first
-    a
-KeyError: 'a'
-
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "tasks.py", line 2, in second
-    b
-    ^
-MemoryError: no room
-
-\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala:1)
-"""
 
 
 @pytest.mark.parametrize(
@@ -228,7 +204,6 @@ MemoryError: no room
             "/t/bad is damaged: cut off",
         ),
         ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
-        (OF_PYTHON, "a Python worker failed: MemoryError: no room. The driver's log has"),
     ],
 )
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
@@ -237,7 +212,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = bucket_tasks.task_results
+    run: Any = spark_module.task_results
 
     def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
         begun.append(works[0].staging.location)
@@ -245,7 +220,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
             raise PySparkException(text)
         return run(spark, task, works)
 
-    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
+    monkeypatch.setattr(spark_module, "task_results", task_results)
     failure = warehouse.failed("default.*")
     assert list(failure.failed) == ["default.bad"]
     assert says in failure.failed["default.bad"]
@@ -304,16 +279,16 @@ def _before_partitions_are_read(
 
 
 def _before_the_compaction(
-    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None], partition: str = ""
 ) -> None:
     compact = Compactor.compact
 
-    def dropped_first(self: Compactor) -> CompactionOutcome:
-        if self.facts.table.ref == table.ref:
-            drop()
+    def acted_first(self: Compactor) -> CompactionOutcome:
+        if (self.facts.table.ref, str(self.facts.partition.name)) == (table.ref, partition):
+            act()
         return compact(self)
 
-    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    monkeypatch.setattr(Compactor, "compact", acted_first)
 
 
 @pytest.mark.parametrize("when", [_before_partitions_are_read, _before_the_compaction])
@@ -355,16 +330,12 @@ def test_a_partition_that_is_dropped_meanwhile_is_skipped(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.partitioned("p", ["1", "2"])
-    compact = Compactor.compact
 
-    def dropped_first(self: Compactor) -> CompactionOutcome:
-        partition = self.facts.partition
-        if str(partition.name) == "day=1":
-            warehouse.client.drop_partitions(table, [partition.name])
-            shutil.rmtree(partition.location.removeprefix("file:"), ignore_errors=True)
-        return compact(self)
+    def drop() -> None:
+        warehouse.client.drop_partitions(table, [PartitionName(("day",), ("1",))])
+        shutil.rmtree(f"{table.location.removeprefix('file:')}/day=1")
 
-    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    _before_the_compaction(monkeypatch, table, drop, "day=1")
     result = warehouse.compact("default.*")
     skipped: Any = result.details["skipped"]
     assert [one["table"] for one in skipped] == ["default.p day=1"]
@@ -378,8 +349,7 @@ def test_a_failed_table_is_not_skipped_if_the_metastore_cannot_tell_whether_it_e
 ) -> None:
     warehouse.table("a", 3)
 
-    def refuse(*_: object) -> TableInfo:
-        raise errors.MetastoreCallError(method="get_table", reason="busy")
+    refuse = raises(errors.MetastoreCallError(method="get_table", reason="busy"))
 
     def fail(*_: object) -> CompactionOutcome:
         monkeypatch.setattr(warehouse.client, "get_table", refuse)

@@ -50,9 +50,10 @@ from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import Rig, at, raises
+from tests.unit.spark.maintenance.rig import Rig
 
 # Of 3.1 the queue cannot be served.
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)

@@ -57,11 +57,11 @@ from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now
 from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import at, raises
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import Lake
 from tests.unit.lake.lakes import Warehouse
 from tests.unit.spark.maintenance.lines import Lines
-from tests.unit.spark.maintenance.rig import at, raises
 
 FULL, ONLY, FLAT = ConversionTarget
 REF = TableRef("default", "t")

@@ -31,9 +31,9 @@ from airflow_hiveacid.metastore.half_exchange import copy_mark
 from airflow_hiveacid.spark.conversions import Exchange
 from airflow_hiveacid.storage.stores.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import at, raises
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
-from tests.unit.spark.maintenance.rig import at, raises
 
 NONCE = "00c0ffee0001"
 NAME = f"t__flat_{NONCE}"

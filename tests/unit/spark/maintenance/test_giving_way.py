@@ -14,7 +14,8 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.rig import Rig, at
+from tests.support.steps import at
+from tests.unit.spark.maintenance.rig import Rig
 
 
 def exclusive(rig: Rig) -> TxnId:

@@ -18,7 +18,8 @@ from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.pauses import LASTS, pauses, would_fail_again
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing import compaction as compact_module
-from tests.unit.spark.maintenance.rig import Rig, at, raises
+from tests.support.steps import at, raises
+from tests.unit.spark.maintenance.rig import Rig
 
 AUTO, MINOR, MAJOR = CompactionChoice.AUTO, CompactionChoice.MINOR, CompactionChoice.MAJOR
 NOTED = CompactionFailures(count=2, job_key="j", last_s=1767225600.0, why="w")  # 2026-01-01

@@ -16,7 +16,8 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import Rig, at, put, raises, there
+from tests.support.steps import at, raises
+from tests.unit.spark.maintenance.rig import Rig, put, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
