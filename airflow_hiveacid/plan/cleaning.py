@@ -169,9 +169,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
     """Return the replaced paths with files that Hive's compactor ignores, and the reasons."""
     files = {
-        d.text: (d.unread[0].path, d.unread[0].why)
-        for d in state.obsolete_directories
-        if d.unread
+        d.text: (d.unread[0].path, d.unread[0].why) for d in state.obsolete_directories if d.unread
     }
     if not is_insert_only:
         files |= {
