@@ -194,10 +194,11 @@ class _Parser:
                 return VarcharType(*self._numbers(1, 1))
             case "array" | "map" | "struct" | "uniontype":
                 return self._container(word)
-        name = _ALIASES.get(word, word)
-        if name not in PRIMITIVE_NAMES:
-            raise self._error()
-        return PrimitiveType(name)
+            case _:
+                name = _ALIASES.get(word, word)
+                if name not in PRIMITIVE_NAMES:
+                    raise self._error()
+                return PrimitiveType(name)
 
     def end(self) -> None:
         self._skip()
