@@ -196,9 +196,9 @@ class _Parser:
                 return self._container(word)
             case _:
                 name = _ALIASES.get(word, word)
-        if name not in PRIMITIVE_NAMES:
-            raise self._error()
-        return PrimitiveType(name)
+                if name not in PRIMITIVE_NAMES:
+                    raise self._error()
+                return PrimitiveType(name)
 
     def end(self) -> None:
         self._skip()
