@@ -28,6 +28,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.listed_tables import check_partition
@@ -385,7 +386,11 @@ def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(
     client.mark_cleaned = marked.append  # type: ignore[method-assign]
     (whole,) = client.list_partitions(table)
     spec = CleanSpec.of_table(str(table.ref))
-    outcome = Cleaner(client=client, table=table, spec=spec, on_step=lambda _: None).clean(whole)
+    overview = Overview.of(client, table)
+    cleaner = Cleaner(
+        client=client, table=table, spec=spec, on_step=lambda _: None, overview=overview
+    )
+    outcome = cleaner.clean(whole)
     assert (outcome.marked_entries, marked) == ((), [])
     states = {e.entry_id: e.state for e in client.show_compactions(table.ref)}
     assert states[entry_id] is CompactionState.REFUSED
