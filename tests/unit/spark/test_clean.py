@@ -44,7 +44,6 @@ class Place:
     client: FakeClient
     table: TableInfo
     root: Path
-    with_overview: bool
 
     def clean(
         self,
@@ -60,7 +59,7 @@ class Place:
             spec=CleanSpec.of_table("default.t", retention_s=retention_s),
             on_step=on_step,
             now_s=lambda: at_s,
-            overview=Overview.of(self.client, self.table) if self.with_overview else None,
+            overview=Overview.of(self.client, self.table),
         )
         (whole,) = self.client.list_partitions(self.table)
         cleaner.clean(whole)
@@ -89,8 +88,8 @@ class Place:
         return sorted(p.name for p in self.root.iterdir() if not p.name.startswith("_"))
 
 
-@pytest.fixture(params=[False, True], ids=["alone", "in a run"])
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
     client = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     root = tmp_path / "t"
     table = id_table(client, "t", root)
@@ -102,7 +101,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
         (root / name).mkdir(parents=True)
         (root / name / "bucket_00000").write_bytes(b"rows")
     (root / BASE / "_metadata_acid").write_bytes(metadata_text("compacted"))
-    return Place(client=client, table=table, root=root, with_overview=request.param)
+    return Place(client=client, table=table, root=root)
 
 
 @pytest.mark.promise("K5")

@@ -68,12 +68,12 @@ class Bench:
         directory.mkdir(parents=True)
         (directory / "bucket_00000").write_bytes(b"x")
 
-    def clean(self, *, has_overview: bool = True, **spec: object) -> None:
-        """Run our cleaner, with or without an overview of the whole table."""
+    def clean(self, **spec: object) -> None:
+        """Run our cleaner."""
         table, overview = with_past(self.client, self.table, plan_only=False)
-        self.clean_by(overview if has_overview else None, table, **spec)
+        self.clean_by(overview, table, **spec)
 
-    def clean_by(self, overview: Overview | None, table: TableInfo, **spec: object) -> None:
+    def clean_by(self, overview: Overview, table: TableInfo, **spec: object) -> None:
         """Run our cleaner with facts that may be old by now."""
         for info in self.client.list_partitions(table):
             Cleaner(

@@ -91,9 +91,8 @@ def test_cleaning_waits_for_readers_of_an_expired_or_dropped_tag(expiring: Bench
     expiring.client.commit_txn(later)
 
 
-@pytest.mark.parametrize("has_overview", [True, False])
 def test_a_tag_made_during_a_cleaning_keeps_its_files(
-    expiring: Bench, monkeypatch: pytest.MonkeyPatch, *, has_overview: bool
+    expiring: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expiring.we_write()
     expiring.we_write(overwrites=True)
@@ -105,7 +104,7 @@ def test_a_tag_made_during_a_cleaning_keeps_its_files(
 
     with monkeypatch.context() as patch:
         patch.setattr(cleaning_module, "plan_cleaning", decide)
-        expiring.clean(has_overview=has_overview)
+        expiring.clean()
     assert expiring.names(tag="a") == [D1]
     expiring.refuses(1)
 

@@ -17,6 +17,7 @@ from airflow_hiveacid.format.table import READS_ORIGINALS, TableRef, Transaction
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -71,7 +72,9 @@ def clean(client: FakeClient, on_step: Callable[[str], None]) -> CleaningOutcome
     table = client.get_table(REF)
     spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
     (whole,) = client.list_partitions(table)
-    return Cleaner(client=client, table=table, spec=spec, on_step=on_step).clean(whole)
+    overview = Overview.of(client, table)
+    cleaner = Cleaner(client=client, table=table, spec=spec, on_step=on_step, overview=overview)
+    return cleaner.clean(whole)
 
 
 def there(root: Path) -> set[str]:

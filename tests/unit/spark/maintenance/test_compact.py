@@ -26,6 +26,7 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.maintenance import compaction_facts
 from airflow_hiveacid.maintenance.clean import Cleaner
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.listed_tables import check_partition
 from airflow_hiveacid.metastore.port import TxnType, snapshot_now
@@ -305,10 +306,14 @@ def test_an_entry_whose_compaction_was_not_committed_is_not_marked_as_cleaned(fi
     marked: list[object] = []
     filled.client.mark_cleaned = marked.append  # type: ignore[method-assign]
     (whole,) = filled.client.list_partitions(filled.table)
-    spec = CleanSpec.of_table(str(filled.ref))
-    outcome = Cleaner(
-        client=filled.client, table=filled.table, spec=spec, on_step=lambda _: None
-    ).clean(whole)
+    cleaner = Cleaner(
+        client=filled.client,
+        table=filled.table,
+        spec=CleanSpec.of_table(str(filled.ref)),
+        on_step=lambda _: None,
+        overview=Overview.of(filled.client, filled.table),
+    )
+    outcome = cleaner.clean(whole)
     assert (outcome.marked_entries, marked) == ((), [])
     states = {e.entry_id: e.state for e in filled.client.show_compactions(filled.ref)}
     assert states[entry_id] is CompactionState.REFUSED

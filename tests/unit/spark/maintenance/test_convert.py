@@ -40,6 +40,7 @@ from airflow_hiveacid.jobs.maintenance import (
 )
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -172,7 +173,11 @@ class World:
         table = self.client.get_table(REF)
         (whole,) = self.client.list_partitions(table)
         spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
-        Cleaner(client=self.client, table=table, spec=spec, on_step=nothing).clean(whole)
+        overview = Overview.of(self.client, table)
+        cleaner = Cleaner(
+            client=self.client, table=table, spec=spec, on_step=nothing, overview=overview
+        )
+        cleaner.clean(whole)
 
     @property
     def rows(self) -> list[str]:

@@ -102,9 +102,7 @@ def there(root: Path, number: str) -> list[str]:
     return sorted(p.name for p in (root / "t" / f"day={number}").iterdir())
 
 
-def clean(
-    client: FakeClient, table: TableInfo, overview: Overview | None, n: str
-) -> CleaningOutcome:
+def clean(client: FakeClient, table: TableInfo, overview: Overview, n: str) -> CleaningOutcome:
     cleaner = Cleaner(
         client=client,
         table=table,
@@ -138,12 +136,11 @@ def test_cleaning_makes_no_metastore_calls_for_partitions_that_need_no_work(
     assert "show_compactions" in client.asked
 
 
-@pytest.mark.parametrize("knows_the_table", [True, False])
 def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_removed(
-    client: Watched, table: TableInfo, tmp_path: Path, *, knows_the_table: bool
+    client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
-    overview = Overview.of(client, table) if knows_the_table else None
+    overview = Overview.of(client, table)
     clean(client, table, overview, "1")
     assert not is_confirmed()
     clean(client, table, overview, "4")
