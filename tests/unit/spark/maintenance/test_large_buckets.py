@@ -25,6 +25,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.support.steps import act_before
 from tests.unit.storage.orc_tables import ids
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
@@ -100,13 +101,9 @@ def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1)
     monkeypatch.setattr(compact_tables, "LEAST_PART_BYTES", 20_000)
     split: list[int] = []
-    run: Any = compact_tables.task_results
-
-    def task_results(spark: Any, task: Any, found: Any) -> Any:  # noqa: ANN401
-        split.append(len(found))
-        return run(spark, task, found)
-
-    monkeypatch.setattr(compact_tables, "task_results", task_results)
+    act_before(
+        monkeypatch, compact_tables, "task_results", lambda *given: split.append(len(given[2]))
+    )
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)

@@ -26,7 +26,7 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.support.steps import raises
+from tests.support.steps import act_before, raises
 from tests.unit.spark.maintenance.rig import Rig, pretended_spark, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
@@ -205,13 +205,7 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
 ) -> None:
     """Not even with Spark, which would only find that the window has ended."""
     warehouse.table("a", 3)
-    plan = CompactionFacts.plan
-
-    def slow(self: CompactionFacts, client: FakeClient) -> object:
-        night.end()
-        return plan(self, client)
-
-    monkeypatch.setattr(CompactionFacts, "plan", slow)
+    act_before(monkeypatch, CompactionFacts, "plan", lambda *_: night.end())
     job = warehouse.job("default.*", until_s=_END_S)
     result = compact_in_process(job, most_bytes)
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)

@@ -20,7 +20,7 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, WriteId
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -44,6 +44,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.steps import act_before
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
 
@@ -357,21 +358,9 @@ def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
         (table_view, "list_table"),
         (overtaking, "list_directories"),
         (restarts, "why_in_full"),
+        (FakeClient, "list_partitions"),
     ):
-        found = getattr(module, name)
-
-        def note(*arguments: Any, name: str = name, found: Any = found) -> Any:  # noqa: ANN401
-            asked.append(name)
-            return found(*arguments)
-
-        monkeypatch.setattr(module, name, note)
-    places = FakeClient.list_partitions
-
-    def list_partitions(client: FakeClient, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        asked.append("list_partitions")
-        return places(client, table)
-
-    monkeypatch.setattr(FakeClient, "list_partitions", list_partitions)
+        act_before(monkeypatch, module, name, lambda *_, name=name: asked.append(name))
     statement.operation, statement.reads = UPDATE, True
     statement.run()
     assert asked == ["list_partitions", "list_table", "list_directories"]
