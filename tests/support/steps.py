@@ -25,7 +25,7 @@ def at(step: str, act: Callable[[], object]) -> Callable[[str], None]:
 def raises(error: BaseException) -> Callable[..., NoReturn]:
     """Return a function of any arguments that raises an error."""
 
-    def act(*_: object) -> NoReturn:
+    def act(*_: object, **__: object) -> NoReturn:
         raise error
 
     return act

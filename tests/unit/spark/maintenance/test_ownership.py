@@ -52,7 +52,7 @@ from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.steps import act_after, act_before
+from tests.support.steps import act_after, act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import plan
@@ -365,11 +365,8 @@ def test_a_table_whose_files_cannot_be_read_is_dropped(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prod = table(client, PROD, root)
-
-    def unread(location: str) -> Owner:
-        raise LocationPermissionError(location=location, action="read", reason="denied")
-
-    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
+    denied = LocationPermissionError(location="/prod", action="read", reason="denied")
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", raises(denied))
     assert define(client, CHANGES["drop"])
     assert prod.ref not in client.server.tables
 

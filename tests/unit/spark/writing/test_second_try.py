@@ -44,7 +44,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
-from tests.support.steps import act_before
+from tests.support.steps import act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
 
@@ -390,10 +390,8 @@ def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     statement: Statement,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(work: Reissue) -> int:
-        raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
-
-    monkeypatch.setattr(restarts, "reissue", refuse)
+    foreign = errors.UnsupportedFileError(path="f", reason="it is not ours")
+    monkeypatch.setattr(restarts, "reissue", raises(foreign))
     statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
@@ -406,12 +404,9 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A typed error of a Python worker arrives as text in an error of Spark."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
-
+    foreign = carried(errors.UnsupportedFileError(path="f", reason="it is not ours"))
     monkeypatch.setattr(restarts, "_FEW_FILES", 0)
-    monkeypatch.setattr(work, "run_tasks", refuse)
+    monkeypatch.setattr(work, "run_tasks", raises(RuntimeError(foreign)))
     statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
