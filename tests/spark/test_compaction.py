@@ -26,7 +26,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.maintenance import compact_tables
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
@@ -147,9 +147,9 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
 ) -> None:
     pieces: list[int] = []
     act_before(
-        monkeypatch, compact_tables, "task_results", lambda *given: pieces.append(len(given[2]))
+        monkeypatch, bucket_tasks, "task_results", lambda *given: pieces.append(len(given[2]))
     )
-    monkeypatch.setattr(compact_tables, "LEAST_PART_BYTES", 1)
+    monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 1)
     lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)
     before = identities(lab4)

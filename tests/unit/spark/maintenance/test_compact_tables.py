@@ -41,7 +41,7 @@ from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
@@ -217,7 +217,7 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
         if begun[-1] == bad.location:
             raise PySparkException(text)
 
-    act_before(monkeypatch, spark_module, "task_results", fail)
+    act_before(monkeypatch, bucket_tasks, "task_results", fail)
     failure = warehouse.failed("default.*")
     assert list(failure.failed) == ["default.bad"]
     assert says in failure.failed["default.bad"]

@@ -21,7 +21,7 @@ from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
@@ -149,7 +149,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
             assert cancelled.acquire(timeout=10)
         raise JobFailedError("Job 1 cancelled as part of cancellation of all jobs")
 
-    monkeypatch.setattr(spark_module, "_results", work)
+    monkeypatch.setattr(bucket_tasks, "_results", work)
     job = warehouse.job("default.*", until_s=_END_S, at_end=AtEnd.STOP)
     job.spark = pretended_spark()
     job.spark.sparkContext.cancelAllJobs = cancelled.release
@@ -163,7 +163,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_end: AtEnd
 ) -> None:
-    monkeypatch.setattr(spark_module, "_results", raises(JobFailedError("out of memory")))
+    monkeypatch.setattr(bucket_tasks, "_results", raises(JobFailedError("out of memory")))
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
@@ -177,7 +177,7 @@ def test_the_end_of_a_window_hides_no_other_failure(
         night.end()
         raise error
 
-    monkeypatch.setattr(spark_module, "_results", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", fail)
     warehouse.table("a", 3)
     with pytest.raises(
         PartitionsFailedError if isinstance(error, StorageError) else TaskKilledError
