@@ -23,6 +23,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
 from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 pytestmark = pytest.mark.promise("K10")
 
@@ -284,13 +285,12 @@ def test_files_that_appear_during_the_search_are_searched_too(
     found: Any = lab.run(spec, on_step=late).details["erasure"]
     assert [one["path"].rsplit("/", 2)[1] for one in found["left"]] == ["late"]
 
-    def endless(step: str) -> None:
-        if step == "listing":
-            shutil.copytree(copy, lab.root("t") / f"late_{next(number)}")
+    def add() -> None:
+        shutil.copytree(copy, lab.root("t") / f"late_{next(number)}")
 
     monkeypatch.setattr(prove_erasure, "_MOST_LISTINGS", 2)
     with pytest.raises(ErasureNotProvedError, match="new files kept appearing"):
-        lab.run(spec, on_step=endless)
+        lab.run(spec, on_step=at("listing", add))
 
 
 def test_a_task_that_does_not_report_the_end_of_a_file_proves_nothing(
