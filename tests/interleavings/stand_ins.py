@@ -31,7 +31,7 @@ from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInf
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import heartbeat
 from airflow_hiveacid.reading.table_view import Touched
-from airflow_hiveacid.spark.maintenance import compact_tables
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.writing import context, work
 from airflow_hiveacid.storage.acid.write.bucket_merge import BucketCompaction, CompactedFile
@@ -308,7 +308,8 @@ def _buckets_by_rows(state: AcidState, write_ids: object) -> list[types.SimpleNa
     ]
 
 
-def _compact_buckets(_: object, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+def _compact_buckets(spark: object, works: Sequence[BucketCompaction]) -> list[CompactedFile]:
+    del spark
     _begin_work()
     return [file for work in works for file in _merge(work)]
 
@@ -442,5 +443,5 @@ def installed() -> Iterator[None]:
         patch.setattr(work, "resolve_target", _resolve_target)
         patch.setattr(restarts, "reissue", _reissue)
         patch.setattr(compaction, "buckets_by_rows", _buckets_by_rows)
-        patch.setattr(compact_tables.SparkCompactions, "buckets", _compact_buckets)
+        patch.setattr(bucket_tasks, "compact_buckets", _compact_buckets)
         yield

@@ -14,7 +14,7 @@ from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.jobs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.spark.maintenance import compact_tables
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from tests.support.spark_lab import Lab
 from tests.support.steps import at
 
@@ -120,7 +120,7 @@ def test_the_end_of_the_window_stops_running_spark_jobs_and_leaves_nothing_of_th
     )
     began_s = time.monotonic()
     with monkeypatch.context() as patch:
-        patch.setattr(compact_tables, "compact_bucket", nap)
+        patch.setattr(bucket_tasks, "compact_bucket", nap)
         result = lab.run(spec)
     assert 9 < time.monotonic() - began_s < nap_s
     assert (result.status, result.details["window_ended"]) == (JobStatus.NOTHING_TO_DO, True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -27,12 +26,12 @@ from airflow_hiveacid.metastore.compaction_queue import (
 )
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
 from airflow_hiveacid.reading.snapshots import read_snapshot
-from airflow_hiveacid.spark.maintenance import compact_tables
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import Lab
-from tests.support.steps import StopError, at, stop_at
+from tests.support.steps import StopError, act_before, at, stop_at
 
 COLUMNS = {"id": "bigint", "name": "string"}
 
@@ -147,14 +146,10 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, choice: CompactionChoice
 ) -> None:
     pieces: list[int] = []
-    run: Any = compact_tables.task_results
-
-    def task_results(spark: Any, task: Any, works: Any) -> Any:  # noqa: ANN401
-        pieces.append(len(works))
-        return run(spark, task, works)
-
-    monkeypatch.setattr(compact_tables, "task_results", task_results)
-    monkeypatch.setattr(compact_tables, "LEAST_PART_BYTES", 1)
+    act_before(
+        monkeypatch, bucket_tasks, "task_results", lambda *given: pieces.append(len(given[2]))
+    )
+    monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 1)
     lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)
     before = identities(lab4)

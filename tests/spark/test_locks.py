@@ -91,10 +91,8 @@ def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: st
     partitioned(lab)
     barrier = Barrier(2)
 
-    def meet(step: str) -> None:
-        if step == "staged":
-            # Passed only when both are here, locked and not yet committed.
-            barrier.wait(timeout=_MEETING_S)
+    # Passed only when both are here, locked and not yet committed.
+    meet = at("staged", lambda: barrier.wait(timeout=_MEETING_S))
 
     def work(p: int) -> JobResult:
         return lab.run(change_of(lab, kind, p), on_step=meet, lock_timeout_s=_MEETING_S)

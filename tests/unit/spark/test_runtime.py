@@ -31,6 +31,7 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import raises
 from tests.support.terms import job_spec
 
 SPEC = job_spec(DeleteSpec(target="d.t"), "k")
@@ -84,12 +85,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
 def test_the_result_of_a_lost_conflict_names_the_winning_transaction_and_job(
     run: Driver,
 ) -> None:
-    def lose(job: JobContext) -> JobResult:
-        del job
-        winner = Winner(txn_id=9, write_id=4, job_key="dag/run/first/-1")
-        raise WriteConflictError(txn_id=10, reason="it was late", winner=winner)
-
-    code, result = run(lose), run.result
+    winner = Winner(txn_id=9, write_id=4, job_key="dag/run/first/-1")
+    conflict = WriteConflictError(txn_id=10, reason="it was late", winner=winner)
+    code, result = run(raises(conflict)), run.result
     assert (code, result.status) == (ExitCode.RETRYABLE, JobStatus.FAILED)
     lost: Any = result.details["lost_against"]
     assert (lost["txn_id"], lost["write_id"], lost["job_key"]) == (9, 4, "dag/run/first/-1")
@@ -109,10 +107,8 @@ def test_an_error_that_a_value_of_a_statement_causes_is_not_retried(
         def getSqlState(self) -> str:  # noqa: N802 - Spark's name
             return "22018"
 
-    def fail(_: JobContext) -> JobResult:
-        raise ValueOfRowError("[CAST_INVALID_INPUT] 'seven' is no BIGINT")
-
-    assert run(fail, job=job) is code
+    wrong = ValueOfRowError("[CAST_INVALID_INPUT] 'seven' is no BIGINT")
+    assert run(raises(wrong), job=job) is code
     error = run.error
     assert error.type == kind
     assert error.rebuild().retryable is (kind == "JobFailedError")
@@ -153,15 +149,12 @@ def test_a_result_reports_how_long_each_phase_took(run: Driver) -> None:
 
 
 def test_a_result_reports_an_error_of_spark_without_its_stack_trace(run: Driver) -> None:
-    def fail(_: JobContext) -> JobResult:
-        raise PySparkException("the shuffle is lost\nJVM stacktrace:\n\tat org.apache.spark.x")
-
-    assert run(fail) is ExitCode.UNEXPECTED
+    lost = PySparkException("the shuffle is lost\nJVM stacktrace:\n\tat org.apache.spark.x")
+    assert run(raises(lost)) is ExitCode.UNEXPECTED
     assert run.error.message.endswith("the shuffle is lost. The driver's log has the details")
 
 
-def begins_nothing(_: JobContext) -> JobResult:
-    raise AssertionError("it was begun")
+begins_nothing = raises(AssertionError("it was begun"))
 
 
 def test_a_driver_that_cannot_write_its_result_does_not_start_the_job(
@@ -232,11 +225,9 @@ def test_other_files_in_the_directory_of_the_result_are_kept(tmp_path: Path, run
 def test_a_driver_that_may_write_but_not_delete_still_writes_its_result(
     tmp_path: Path, run: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: object, path: str) -> None:
-        raise LocationPermissionError(location=path, action="delete", reason="no right to that")
-
+    refused = LocationPermissionError(location="/r", action="delete", reason="no right to that")
     for name in ("delete_file", "delete_directory"):
-        monkeypatch.setattr(runtime, name, refused)
+        monkeypatch.setattr(runtime, name, raises(refused))
     assert run(result_uri=f"file:{tmp_path}/results/1/result.json") is ExitCode.OK
     names = sorted(p.name for p in (tmp_path / "results" / "1").iterdir())
     assert names == ["result.json", "result.json.probe"]
@@ -246,11 +237,8 @@ def test_the_last_line_of_a_driver_without_a_session_and_a_result_says_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A login that is refused may prevent both; a task shows the last 20 lines of the log."""
-
-    def refused(_: object) -> None:
-        raise StoreUnavailableError(location="hdfs://nn/results", action="write", reason="no login")
-
-    monkeypatch.setattr(runtime, "read_spec", refused)
+    refused = StoreUnavailableError(location="hdfs://nn/r", action="write", reason="no login")
+    monkeypatch.setattr(runtime, "read_spec", raises(refused))
     trace = "\n".join(["login refused for etl", *["\tat org.apache.hadoop.security.Login"] * 30])
     assert runtime._without_session("missing.json", PySparkException(trace)) is not ExitCode.OK
     last = [logging.Formatter().format(one) for one in caplog.records][-1]
@@ -366,11 +354,8 @@ def test_names_of_other_clients_are_escaped_in_the_drivers_log() -> None:
 def test_an_error_before_the_session_starts_reaches_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: ExitCode
 ) -> None:
-    def refuse(_: str) -> None:
-        raise error
-
     monkeypatch.setattr("pyspark.__version__", "4.1.4")
-    monkeypatch.setattr(runtime, "open_session", refuse)
+    monkeypatch.setattr(runtime, "open_session", raises(error))
     spec, result = tmp_path / "spec.json", tmp_path / "result.json"
     spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
     assert runtime.run_application("insert", succeed, ["--spec", str(spec)]) is code

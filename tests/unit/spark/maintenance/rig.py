@@ -32,7 +32,7 @@ from airflow_hiveacid.metastore.compaction_queue import (
 from airflow_hiveacid.metastore.port import TxnType, snapshot_now
 from airflow_hiveacid.metastore.transactions import Clock
 from airflow_hiveacid.metastore.transactions.compaction_work import end_dead_entries
-from airflow_hiveacid.spark.maintenance import compact_tables
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
@@ -57,7 +57,7 @@ def without_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     def group(_: object, __: str) -> Iterator[Callable[[], None]]:
         yield lambda: None
 
-    monkeypatch.setattr(compact_tables, "task_results", results)
+    monkeypatch.setattr(bucket_tasks, "task_results", results)
     monkeypatch.setattr(compact_tables, "job_group", group)
 
 

@@ -28,7 +28,7 @@ from airflow_hiveacid.metastore.transactions.compaction_work import cancel_compa
 from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.bench import wait_until
 from tests.contract.manual_clock import ManualClock
-from tests.support.steps import at
+from tests.support.steps import act_before, at
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import Rig
 
@@ -92,13 +92,8 @@ def test_a_compaction_that_is_cancelled_while_it_publishes_is_committed(
     filled: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A base is valid as soon as it is renamed, so an error would be wrong."""
-    publish = Replacement.publish
-
-    def withdraw_then(self: Replacement) -> None:
-        cancel_compactions(filled.client, filled.ref)
-        publish(self)
-
-    monkeypatch.setattr(Replacement, "publish", withdraw_then)
+    cancel = partial(cancel_compactions, filled.client, filled.ref)
+    act_before(monkeypatch, Replacement, "publish", lambda _: cancel())
     assert filled.compact(MAJOR).done
     assert filled.there("base_") == ["base_0000003"]
     assert filled.values == [1, 2, 3]

@@ -30,7 +30,7 @@ from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
-from tests.support.steps import raises
+from tests.support.steps import act_after, act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
 
@@ -118,27 +118,22 @@ def skipped(result: JobResult) -> dict[str, str]:
 
 def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
     """Act before a partition is cleaned, or before each of a table."""
-    clean = Cleaner.clean
 
-    def acted_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-        if name in (str(self.table.ref), f"{self.table.ref} {partition.name}"):
+    def meet(cleaner: Cleaner, partition: PartitionInfo) -> None:
+        if name in (str(cleaner.table.ref), f"{cleaner.table.ref} {partition.name}"):
             act()
-        return clean(self, partition)
 
-    monkeypatch.setattr(Cleaner, "clean", acted_first)
+    act_before(monkeypatch, Cleaner, "clean", meet)
 
 
 def after_listing(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
     """Act after the partitions of a table are listed."""
-    read = clean_tables.partitions_of
 
-    def partitions_of(client: FakeClient, table: TableInfo, only: None) -> Any:  # noqa: ANN401
-        found = read(client, table, only)
+    def meet(_: FakeClient, table: TableInfo, __: None) -> None:
         if str(table.ref) == name:
             act()
-        return found
 
-    monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
+    act_after(monkeypatch, clean_tables, "partitions_of", meet)
 
 
 def test_every_matching_table_is_cleaned_and_no_other(warehouse: Warehouse) -> None:
@@ -291,14 +286,12 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         shutil.rmtree(warehouse.root / "gone")
 
     if when == "before its first look":
-        of = clean_tables.TableCleaning.of
 
-        def dropped_first(client: FakeClient, ref: TableRef, *more: Any) -> Any:  # noqa: ANN401
+        def meet(_: FakeClient, ref: TableRef, *__: object) -> None:
             if ref == gone.ref:
                 drop()
-            return of(client, ref, *more)
 
-        monkeypatch.setattr(clean_tables.TableCleaning, "of", dropped_first)
+        act_before(monkeypatch, clean_tables.TableCleaning, "of", meet)
     else:
         before(monkeypatch, "default.gone", raises(errors.StorageError("no such directory")))
         before(monkeypatch, "default.gone", drop)
@@ -498,12 +491,10 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
     for number in range(5):
         warehouse.table(f"t{number}")
     groups: list[list[str]] = []
-    each_table = TablesCleaning.each_table
 
-    def noted(self: TablesCleaning, client: Any, tables: Any, work: Any) -> Any:  # noqa: ANN401
+    def note(_: TablesCleaning, __: FakeClient, tables: Sequence[TableInfo], ___: object) -> None:
         groups.append([table.ref.name for table in tables])
         listed.append(len(read))
-        return each_table(self, client, tables, work)
 
     read: list[str] = []
     listed: list[int] = []
@@ -515,7 +506,7 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
             yield name, table
 
     monkeypatch.setattr(many_tables, "transactional_tables", counted)
-    monkeypatch.setattr(TablesCleaning, "each_table", noted)
+    act_before(monkeypatch, TablesCleaning, "each_table", note)
     result = warehouse.clean()
     assert groups == [["t0", "t1"], ["t2", "t3"], ["t4"]]
     assert listed == [2, 4, 5]

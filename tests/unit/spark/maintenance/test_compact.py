@@ -16,8 +16,6 @@ from pyarrow.fs import LocalFileSystem
 from airflow_hiveacid.format import directories, errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.ids import RowId, TxnId, WriteId
-from airflow_hiveacid.format.records import LedgerEntry
-from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -39,7 +37,7 @@ from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.writing.publish import Replacement
 from tests.contract.fake_client import FakeClient
-from tests.support.steps import at
+from tests.support.steps import act_after, act_before, at
 from tests.support.tables import id_table
 from tests.unit.spark.maintenance.rig import BUCKET_0, Rig, leave_unconfirmed, plan
 from tests.unit.storage.orc_tables import write_plain
@@ -226,14 +224,8 @@ def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
     filled: Rig, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     """It contains the rows of our base; the queue of 3.1 shows no worker that has ended."""
-    real = Ledger.unconfirmed
-
-    def read(self: Ledger, txns: ValidTxnList) -> tuple[LedgerEntry, ...]:
-        widen(filled)
-        return real(self, txns)
-
     if when != "staged":
-        monkeypatch.setattr(Ledger, "unconfirmed", read)
+        act_before(monkeypatch, Ledger, "unconfirmed", lambda *_: widen(filled))
     with pytest.raises(
         errors.CompactionNotDoneError, match="delta_0000001_0000004 contains later writes"
     ):
@@ -245,16 +237,14 @@ def test_a_wider_delta_of_a_concurrent_compactor_does_not_double_rows(
 def test_a_base_of_an_aborted_compaction_is_removed_if_a_wider_delta_has_its_rows(
     filled: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = Replacement.publish
 
-    def publish(self: Replacement) -> None:
-        real(self)
+    def abort(_: Replacement) -> None:
         assert filled.there("base_") == ["base_0000003"]
         (own,) = filled.client.valid_txns().open
         filled.client.abort_txn(own)
         widen(filled)
 
-    monkeypatch.setattr(Replacement, "publish", publish)
+    act_after(monkeypatch, Replacement, "publish", abort)
     with pytest.raises(errors.TransactionAbortedError):
         filled.compact(CompactionChoice.MAJOR)
     assert filled.values == [1, 2, 3, 4]
@@ -285,13 +275,11 @@ def test_on_hive_3_a_compaction_gives_way_to_a_request_made_before_it_publishes(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rig.insert(1, 2)
-    real = Replacement.remove_dead_siblings
 
-    def remove(self: Replacement) -> None:
-        real(self)
+    def queue(_: Replacement) -> None:
         rig.request(CompactionType.MAJOR)
 
-    monkeypatch.setattr(Replacement, "remove_dead_siblings", remove)
+    act_after(monkeypatch, Replacement, "remove_dead_siblings", queue)
     with pytest.raises(
         errors.CompactionNotDoneError, match=r"an entry for it already: .* waits for a worker"
     ):

@@ -22,7 +22,6 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import (
-    PartitionInfo,
     PartitionName,
     TableInfo,
     TableRef,
@@ -42,12 +41,12 @@ from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
 from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
 from airflow_hiveacid.spark.engine.failures import carried
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks, compact_tables as spark_module
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.support.steps import raises
+from tests.support.steps import act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
 from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, there
@@ -212,15 +211,13 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = spark_module.task_results
 
-    def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
+    def fail(_: object, __: object, works: Any) -> None:  # noqa: ANN401
         begun.append(works[0].staging.location)
         if begun[-1] == bad.location:
             raise PySparkException(text)
-        return run(spark, task, works)
 
-    monkeypatch.setattr(spark_module, "task_results", task_results)
+    act_before(monkeypatch, bucket_tasks, "task_results", fail)
     failure = warehouse.failed("default.*")
     assert list(failure.failed) == ["default.bad"]
     assert says in failure.failed["default.bad"]
@@ -268,27 +265,22 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
 def _before_partitions_are_read(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
 ) -> None:
-    read = compaction_planner.partitions_of
-
-    def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
+    def meet(_: FakeClient, one: TableInfo, __: None) -> None:
         if one.ref == table.ref:
             drop()
-        return read(client, one, name)
 
-    monkeypatch.setattr(compaction_planner, "partitions_of", partitions_of)
+    act_before(monkeypatch, compaction_planner, "partitions_of", meet)
 
 
 def _before_the_compaction(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None], partition: str = ""
 ) -> None:
-    compact = Compactor.compact
-
-    def acted_first(self: Compactor) -> CompactionOutcome:
-        if (self.facts.table.ref, str(self.facts.partition.name)) == (table.ref, partition):
+    def meet(compactor: Compactor) -> None:
+        facts = compactor.facts
+        if (facts.table.ref, str(facts.partition.name)) == (table.ref, partition):
             act()
-        return compact(self)
 
-    monkeypatch.setattr(Compactor, "compact", acted_first)
+    act_before(monkeypatch, Compactor, "compact", meet)
 
 
 @pytest.mark.parametrize("when", [_before_partitions_are_read, _before_the_compaction])
@@ -380,19 +372,14 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
     job.policy_of = lambda _: ConflictPolicy.STRICT
     begun: list[tuple[JobTerms, ConflictPolicy]] = []
     compacting: Any = compact_module.compacting
-    compact = Compactor.compact
     compactors: list[Compactor] = []
 
     def noted(client: object, terms: JobTerms, **others: Any) -> Any:  # noqa: ANN401
         begun.append((terms, others["policy"]))
         return compacting(client, terms, **others)
 
-    def watched(self: Compactor) -> CompactionOutcome:
-        compactors.append(self)
-        return compact(self)
-
     monkeypatch.setattr(compact_module, "compacting", noted)
-    monkeypatch.setattr(Compactor, "compact", watched)
+    act_before(monkeypatch, Compactor, "compact", compactors.append)
     compact_tables(job)
     assert len(begun) == 3
     for terms, policy in begun:
@@ -428,14 +415,12 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("a", 1)
-    read = compaction_facts.end_dead_entries
 
-    def insert_first(client: FakeClient, ref: TableRef) -> object:
+    def insert(client: FakeClient, ref: TableRef) -> None:
         Rig(client, table).insert(7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
-        return read(client, ref)
 
-    monkeypatch.setattr(compaction_facts, "end_dead_entries", insert_first)
+    act_before(monkeypatch, compaction_facts, "end_dead_entries", insert)
     job = warehouse.job("default.*")
     partitions = warehouse.client.list_partitions(table)
     (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
@@ -672,13 +657,11 @@ def test_only_the_work_on_one_table_is_interrupted_in_the_tasks_own_thread(
 ) -> None:
     warehouse.table("a", 3)
     threads: list[bool] = []
-    read_facts = compaction_planner.read_facts
 
-    def observed(*given: Any) -> Any:  # noqa: ANN401 - as read_facts
+    def observe(*_: object) -> None:
         threads.append(threading.current_thread() is threading.main_thread())
-        return read_facts(*given)
 
-    monkeypatch.setattr(compaction_planner, "read_facts", observed)
+    act_before(monkeypatch, compaction_planner, "read_facts", observe)
     warehouse.compact("default.a", is_of_table=True, plan_only=True)
     warehouse.compact("default.a", plan_only=True)
     assert threads == [True, False]

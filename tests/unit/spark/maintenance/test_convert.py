@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,7 +58,7 @@ from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now
 from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
-from tests.support.steps import at, raises
+from tests.support.steps import act_after, act_before, at, raises
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import Lake
 from tests.unit.lake.lakes import Warehouse
@@ -642,17 +642,14 @@ def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
 
 def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
     """It could overwrite the note of a newer conversion."""
-    allocate = FakeClient.allocate_write_id
 
-    def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
-        write_id = allocate(client, txn_id, ref)
+    def abort_others(_: FakeClient, txn_id: TxnId, __: TableRef) -> None:
         for other in world.client.valid_txns().open:
             if other != txn_id:
                 world.client.abort_txn(other)
-        return write_id
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeClient, "allocate_write_id", lost)
+        act_after(patch, FakeClient, "allocate_write_id", abort_others)
         with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert not world.has_note
@@ -704,17 +701,15 @@ def test_moving_files_stops_when_the_lock_is_lost(world: World) -> None:
     for number in range(3, 40):
         world.put(f"{number:06d}_0", f"r{number}")
     beats = 0
-    heartbeat = FakeClient.heartbeat
 
-    def beat(client: FakeClient, txn_id: object) -> None:
+    def abort(*_: object) -> None:
         nonlocal beats
         if list(world.root.glob("delta_*/*")):
             beats += 1
             world.abort_all()
-        heartbeat(client, txn_id)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeClient, "heartbeat", beat)
+        act_before(patch, FakeClient, "heartbeat", abort)
         with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert beats
@@ -817,13 +812,8 @@ def test_a_file_added_before_the_switch_to_full_acid_stops_the_conversion(world:
 def test_a_file_added_during_the_switch_to_full_acid_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switch = FakeClient.set_table_parameters
-
-    def late(client: FakeClient, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        world.put("000009_0", "late")
-        switch(client, ref, parameters)
-
-    monkeypatch.setattr(FakeClient, "set_table_parameters", late)
+    late = partial(world.put, "000009_0", "late")
+    act_before(monkeypatch, FakeClient, "set_table_parameters", lambda *_: late())
     with pytest.raises(errors.TableChangedError) as caught:
         world.convert(FULL)
     assert caught.value.__notes__

@@ -47,12 +47,12 @@ from airflow_hiveacid.maintenance.ownership import (
 )
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after, act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import plan
@@ -192,14 +192,12 @@ def test_another_table_that_is_dropped_meanwhile_hinders_nobody(
 ) -> None:
     table(client, PROD, root / "prod", is_partitioned=True)
     table(client, STAG, root / "prod" / "stag")
-    list_partitions = client.list_partitions
 
-    def listed(one: TableInfo) -> Any:  # noqa: ANN401 - as the client's
+    def drop(one: TableInfo) -> None:
         if one.ref == PROD:
             client.drop_table(PROD, delete_data=False)
-        return list_partitions(one)
 
-    monkeypatch.setattr(client, "list_partitions", listed)
+    act_before(monkeypatch, client, "list_partitions", drop)
     assert clean(client, STAG) == []
 
 
@@ -367,11 +365,8 @@ def test_a_table_whose_files_cannot_be_read_is_dropped(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prod = table(client, PROD, root)
-
-    def unread(location: str) -> Owner:
-        raise LocationPermissionError(location=location, action="read", reason="denied")
-
-    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
+    denied = LocationPermissionError(location="/prod", action="read", reason="denied")
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", raises(denied))
     assert define(client, CHANGES["drop"])
     assert prod.ref not in client.server.tables
 
@@ -417,17 +412,12 @@ def test_the_owner_is_looked_up_before_the_lock(
     """A store that does not answer must not keep everyone from the table."""
     prod = table(client, PROD, root, is_partitioned=True)
     client.add_partitions(prod, [P_1])
-    lock = client.lock
     calls: list[str] = []
-
-    def locked(request: LockRequest) -> LockResponse:
-        calls.append("lock")
-        return lock(request)
 
     def owned(*_: object) -> None:
         calls.append("owner")
 
-    monkeypatch.setattr(client, "lock", locked)
+    act_before(monkeypatch, client, "lock", lambda _: calls.append("lock"))
     terms = job_terms(None, lock_timeout_s=1.0, clock=client.server.clock)
     run_statement(client, CHANGES[change], terms, check_owner=owned)
     assert calls == ["owner", "lock"]
@@ -458,11 +448,9 @@ def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
     """The files are listed after the write IDs, so there may be later ones."""
     prod = table(client, PROD, root)
     write(client, prod, root)
-    valid_write_ids = client.valid_write_ids
     late: list[str] = []
 
-    def listed(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the client's
-        found = valid_write_ids(*arguments, **more)
+    def begin(*_: object) -> None:
         if not late:
             write_id, txn_id = write(client, prod, root), client.open_txn()
             late.extend(
@@ -471,9 +459,8 @@ def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
             (root / late[1]).mkdir()
             (root / late[1] / "bucket_00000").write_text("rows")
             client.commit_txn(txn_id)
-        return found
 
-    monkeypatch.setattr(client, "valid_write_ids", listed)
+    act_after(monkeypatch, client, "valid_write_ids", begin)
     clean(client, PROD)
     assert late
     assert {f"{name}/bucket_00000" for name in late} <= {*files(root)}
@@ -645,14 +632,12 @@ def test_a_view_with_the_earlier_name_of_a_table_does_not_own_its_directory(
     table(client, PROD, root)
     clean(client, PROD)
     client.change_table(PROD, TableChange(name=STAG))
-    get_table = client.get_table
 
-    def with_view(ref: TableRef) -> TableInfo:
+    def refuse_view(ref: TableRef) -> None:
         if ref == PROD:
             raise UnsupportedTableError(table=ref, detail="is a view")
-        return get_table(ref)
 
-    monkeypatch.setattr(client, "get_table", with_view)
+    act_before(monkeypatch, client, "get_table", refuse_view)
     assert clean(client, STAG) == []
     assert str(noted_owner(f"file:{root}")).startswith("table default.stag")
 
@@ -661,14 +646,12 @@ def refuse(
     monkeypatch: pytest.MonkeyPatch, client: FakeClient, method: str, refused: object
 ) -> None:
     """Let a call about one database or table be refused."""
-    call = getattr(client, method)
 
-    def called(asked: object) -> Any:  # noqa: ANN401 - as the client's
+    def fail(asked: object) -> None:
         if asked == refused:
             raise MetastoreCallError(method=method, reason="not permitted")
-        return call(asked)
 
-    monkeypatch.setattr(client, method, called)
+    act_before(monkeypatch, client, method, fail)
 
 
 def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import Rig
 
@@ -40,25 +40,16 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     """Whichever of its two looks comes first, also for a write between them."""
     writing: list[TxnId] = []
 
-    def publish() -> None:
+    def publish(*_: object) -> None:
+        if writing:
+            return
         rival = FakeClient(server)
         writing.append(rival.open_txn())
         write_id = rival.allocate_write_id(writing[0], table.ref)
         folder = Path(table.location.removeprefix("file:"))
         (folder / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
 
-    def behind(module: object, name: str) -> None:
-        found: Callable[..., Any] = getattr(module, name)
-
-        def look(*arguments: Any) -> Any:  # noqa: ANN401
-            answer = found(*arguments)
-            if not writing:
-                publish()
-            return answer
-
-        monkeypatch.setattr(module, name, look)
-
-    behind(compaction if first == "list_directories" else client, first)
+    act_after(monkeypatch, compaction if first == "list_directories" else client, first, publish)
     nothing: Any = None
     compactor = Compactor(
         job=nothing,

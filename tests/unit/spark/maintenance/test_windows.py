@@ -21,12 +21,12 @@ from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import AtEnd
 from airflow_hiveacid.maintenance import compaction_planner
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
-from airflow_hiveacid.spark.maintenance import compact_tables as spark_module
+from airflow_hiveacid.spark.maintenance import bucket_tasks
 from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.support.steps import raises
+from tests.support.steps import act_before, raises
 from tests.unit.spark.maintenance.rig import Rig, pretended_spark, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
@@ -149,7 +149,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
             assert cancelled.acquire(timeout=10)
         raise JobFailedError("Job 1 cancelled as part of cancellation of all jobs")
 
-    monkeypatch.setattr(spark_module, "_results", work)
+    monkeypatch.setattr(bucket_tasks, "_results", work)
     job = warehouse.job("default.*", until_s=_END_S, at_end=AtEnd.STOP)
     job.spark = pretended_spark()
     job.spark.sparkContext.cancelAllJobs = cancelled.release
@@ -163,7 +163,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_end: AtEnd
 ) -> None:
-    monkeypatch.setattr(spark_module, "_results", raises(JobFailedError("out of memory")))
+    monkeypatch.setattr(bucket_tasks, "_results", raises(JobFailedError("out of memory")))
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
@@ -177,7 +177,7 @@ def test_the_end_of_a_window_hides_no_other_failure(
         night.end()
         raise error
 
-    monkeypatch.setattr(spark_module, "_results", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", fail)
     warehouse.table("a", 3)
     with pytest.raises(
         PartitionsFailedError if isinstance(error, StorageError) else TaskKilledError
@@ -205,13 +205,7 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
 ) -> None:
     """Not even with Spark, which would only find that the window has ended."""
     warehouse.table("a", 3)
-    plan = CompactionFacts.plan
-
-    def slow(self: CompactionFacts, client: FakeClient) -> object:
-        night.end()
-        return plan(self, client)
-
-    monkeypatch.setattr(CompactionFacts, "plan", slow)
+    act_before(monkeypatch, CompactionFacts, "plan", lambda *_: night.end())
     job = warehouse.job("default.*", until_s=_END_S)
     result = compact_in_process(job, most_bytes)
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)

@@ -20,7 +20,7 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, WriteId
-from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.locks import TableAccess
@@ -44,6 +44,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.steps import act_before, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_spec
 
@@ -357,21 +358,9 @@ def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
         (table_view, "list_table"),
         (overtaking, "list_directories"),
         (restarts, "why_in_full"),
+        (FakeClient, "list_partitions"),
     ):
-        found = getattr(module, name)
-
-        def note(*arguments: Any, name: str = name, found: Any = found) -> Any:  # noqa: ANN401
-            asked.append(name)
-            return found(*arguments)
-
-        monkeypatch.setattr(module, name, note)
-    places = FakeClient.list_partitions
-
-    def list_partitions(client: FakeClient, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        asked.append("list_partitions")
-        return places(client, table)
-
-    monkeypatch.setattr(FakeClient, "list_partitions", list_partitions)
+        act_before(monkeypatch, module, name, lambda *_, name=name: asked.append(name))
     statement.operation, statement.reads = UPDATE, True
     statement.run()
     assert asked == ["list_partitions", "list_table", "list_directories"]
@@ -401,10 +390,8 @@ def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     statement: Statement,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(work: Reissue) -> int:
-        raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
-
-    monkeypatch.setattr(restarts, "reissue", refuse)
+    foreign = errors.UnsupportedFileError(path="f", reason="it is not ours")
+    monkeypatch.setattr(restarts, "reissue", raises(foreign))
     statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
@@ -417,12 +404,9 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A typed error of a Python worker arrives as text in an error of Spark."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
-
+    foreign = carried(errors.UnsupportedFileError(path="f", reason="it is not ours"))
     monkeypatch.setattr(restarts, "_FEW_FILES", 0)
-    monkeypatch.setattr(work, "run_tasks", refuse)
+    monkeypatch.setattr(work, "run_tasks", raises(RuntimeError(foreign)))
     statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2

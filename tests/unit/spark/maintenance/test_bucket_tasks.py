@@ -16,8 +16,8 @@ from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.spark.maintenance import compact_tables
-from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
+from airflow_hiveacid.spark.maintenance import bucket_tasks
+from airflow_hiveacid.spark.maintenance.bucket_tasks import compact_buckets
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.write import bucket_merge, whole_stripes
@@ -25,6 +25,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
+from tests.support.steps import act_before
 from tests.unit.storage.orc_tables import ids
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
@@ -98,21 +99,17 @@ def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     table: Path, monkeypatch: pytest.MonkeyPatch, outputs: tuple[BaseName | DeltaName, ...]
 ) -> None:
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1)
-    monkeypatch.setattr(compact_tables, "LEAST_PART_BYTES", 20_000)
+    monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 20_000)
     split: list[int] = []
-    run: Any = compact_tables.task_results
-
-    def task_results(spark: Any, task: Any, found: Any) -> Any:  # noqa: ANN401
-        split.append(len(found))
-        return run(spark, task, found)
-
-    monkeypatch.setattr(compact_tables, "task_results", task_results)
+    act_before(
+        monkeypatch, bucket_tasks, "task_results", lambda *given: split.append(len(given[2]))
+    )
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)
         for file in bucket_merge.compact_bucket(work, "whole")
     }
-    found = SparkCompactions(SPARK).buckets(works(table, *outputs))
+    found = compact_buckets(SPARK, works(table, *outputs))
     parts, rest = split
     assert parts >= 2 * len(LARGE)
     assert rest == (4 if len(outputs) == 1 else 4 + len(LARGE))
