@@ -26,6 +26,17 @@ FORMATS: Final = {
 }
 
 
+def plain(path: Path, format_: FileFormat, own: tuple[Column, ...] | None = None) -> PlainFile:
+    return PlainFile(
+        store=LOCAL_STORE,
+        path=str(path),
+        key=path.name,
+        length=path.stat().st_size,
+        format=format_,
+        columns=own,
+    )
+
+
 def judged(
     name: str,
     columns: Sequence[str] | None = None,
@@ -43,16 +54,8 @@ def judged(
         Column(name=(as_table or {}).get(n, n), type=(types or {}).get(n, t))
         for n, t in case.columns
     )
-    files = [
-        PlainFile(
-            store=LOCAL_STORE,
-            path=str(path),
-            key=path.name,
-            length=path.stat().st_size,
-            format=FORMATS[case.format],
-        )
-        for path in sorted(case.folder.glob("table/*_*/0*"))
-    ]
+    paths = sorted(case.folder.glob("table/*_*/0*"))
+    files = [plain(path, FORMATS[case.format]) for path in paths]
     asked = ReadRequest(
         table_columns=table,
         columns=tuple(c for c in table if columns is None or c.name in columns),
@@ -70,16 +73,8 @@ def judged_file(
 ) -> list[PlainVerdict]:
     """Of a file that is asked for these columns."""
     columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
-    file = PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key=path.name,
-        length=path.stat().st_size,
-        format=format_,
-        columns=own,
-    )
     asked = ReadRequest(table_columns=columns, columns=columns, ranges={}, in_utc=True)
-    return judged_plain(asked, [file])
+    return judged_plain(asked, [plain(path, format_, own)])
 
 
 def reasons(name: str, *columns: str, **how: object) -> set[str | None]:
