@@ -48,6 +48,7 @@ _TOKEN: Final = re.compile(
     | (?P<symbol><=(?!>)|>=|<>|!=|==|<(?!=)|[=>(),.]|-(?!-)) )""",
     re.VERBOSE,
 )
+_BLANKS: Final = " \t\r\n"
 _OPERATORS: Final = {
     "==": "=",
     "!=": "<>",
@@ -215,13 +216,15 @@ def value_of(text: str, parameters: Mapping[str, Parameter]) -> Value:
 
 def source_column_of(text: str) -> str | None:
     """Return the column of an expression `s.column`, in lower case; None for anything else."""
-    tokens = _tokens(text, is_checked=False)
+    tokens, rest = tokens_of(_TOKEN, text.rstrip(_BLANKS))
     words = [token.name for token in tokens]
     is_path = len(tokens) == 3 and tokens[1].text == "." and words[0] == "s"  # noqa: PLR2004 - s . column
-    return words[2] or None if is_path else None
+    return words[2] or None if is_path and not rest else None
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    """A token of SQL; `kind` is the group of the pattern by which it was found."""
+
     kind: str
     text: str
 
@@ -238,22 +241,23 @@ class _Token(NamedTuple):
         return self.text.lower() if self.kind == "word" else ""
 
 
-_END: Final = _Token("end", "")
+_END: Final = Token("end", "")
 
 
-def _tokens(text: str, *, is_checked: bool = True) -> list[_Token]:
-    tokens: list[_Token] = []
-    position, end = 0, len(text.rstrip(" \t\r\n"))
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None or match.lastgroup is None:
-            if is_checked:
-                raise SparkNeededError(
-                    reason=f"{text[position:].strip()[:20]!r} is not a simple comparison"
-                )
-            return []
-        tokens.append(_Token(match.lastgroup, match[match.lastgroup]))
+def tokens_of(pattern: re.Pattern[str], text: str) -> tuple[list[Token], str]:
+    """Return the tokens of a text, and the rest that does not begin with a token."""
+    tokens: list[Token] = []
+    position = 0
+    while (match := pattern.match(text, position)) is not None and match.lastgroup is not None:
+        tokens.append(Token(match.lastgroup, match[match.lastgroup]))
         position = match.end()
+    return tokens, text[position:]
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, rest = tokens_of(_TOKEN, text.rstrip(_BLANKS))
+    if rest:
+        raise SparkNeededError(reason=f"{rest.strip()[:20]!r} is not a simple comparison")
     return tokens
 
 
@@ -262,7 +266,7 @@ class _Parser:
 
     def __init__(
         self,
-        tokens: Sequence[_Token],
+        tokens: Sequence[Token],
         table: TableInfo | None,
         parameters: Mapping[str, Parameter],
     ) -> None:
@@ -379,7 +383,7 @@ class _Parser:
             return self._parameter(token.text)
         return self._word(token)
 
-    def _word(self, token: _Token) -> Value:
+    def _word(self, token: Token) -> Value:
         match token.word:
             case "NULL":
                 return Value(type=ValueType.NULL)
@@ -401,10 +405,10 @@ class _Parser:
         if self._peek() is not _END:
             raise SparkNeededError(reason=f"{self._peek().text!r} is not understood here")
 
-    def _peek(self) -> _Token:
+    def _peek(self) -> Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _END
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self._peek()
         self._next += 1
         return token

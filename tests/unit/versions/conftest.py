@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.records import CommitNote, TimeBounds
+from airflow_hiveacid.format.records import CommitNote, Keeping, Tag, TimeBounds
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -36,6 +37,7 @@ from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -83,6 +85,17 @@ class Bench:
                 on_step=lambda _: None,
                 overview=overview,
             ).clean(info)
+
+    def keep(self) -> Keeping:
+        return keep(self.client, self.table)
+
+    def keep_no_more(self) -> None:
+        keep_no_more(self.client, self.table)
+
+    def tag(self, name: str = "a", *, version: int | None = None, **terms: Any) -> Tag:  # noqa: ANN401
+        """Tag a version, or the current one."""
+        spec = VersionSpec() if version is None else VersionSpec.of(version=version)
+        return make_tag(self.client, self.table, name, spec, **terms)
 
     def past(self, **asked: object) -> Past:
         """The table as of a version."""
@@ -188,6 +201,21 @@ class Bench:
                 committed=TimeBounds(after_s=times.committed.after_s, by_s=times.committed.by_s),
             )
         )
+
+
+@contextmanager
+def beside(owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Let somebody act once, right before a function is called."""
+    real = getattr(owner, name)
+
+    def called(*args: Any, **terms: Any) -> object:  # noqa: ANN401
+        patch.undo()
+        act()
+        return real(*args, **terms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, called)
+        yield
 
 
 def _name(write_id: WriteId, *, overwrites: bool) -> str:

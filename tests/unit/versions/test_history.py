@@ -11,7 +11,6 @@ from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.records import Promises
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more
 from tests.unit.versions.conftest import Bench
 
 D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
@@ -62,7 +61,7 @@ def test_a_timestamp_between_two_possible_versions_is_refused_and_both_are_named
 
 def test_notes_of_a_table_with_a_different_id_are_ignored(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     other = type(bench.notes)(location=bench.table.location, table_id="77.1")
     assert other.commits() == ()
     assert other.promises() == Promises()
@@ -119,9 +118,9 @@ def test_the_history_of_a_table_with_ten_million_writes_begins_with_its_first(
 def test_a_history_reports_only_versions_with_lost_files_as_unreadable(bench: Bench) -> None:
     for _ in range(3):
         bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     shutil.rmtree(bench.root / D2)
-    keep_no_more(bench.client, bench.table)
+    bench.keep_no_more()
     bench.somebody_writes()
     assert told(bench) == {1: True, 2: False, 3: False, 4: True}
 

@@ -11,7 +11,6 @@ from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import READABLE_FOR
@@ -19,7 +18,6 @@ from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions import loss_detector
 from airflow_hiveacid.versions.history import history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
 from airflow_hiveacid.versions.losses import note_dropped
 from tests.unit.versions.conftest import Bench
 
@@ -54,7 +52,7 @@ def test_a_tag_whose_files_are_lost_is_refused(
 ) -> None:
     bench.we_write()
     bench.we_write()
-    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.tag()
     assert bench.names(tag="a") == [D1, D2]
     shutil.rmtree(bench.root / D1)
     with pytest.raises(VersionGoneError, match="is missing"):
@@ -68,7 +66,7 @@ def test_lost_files_written_by_a_different_client_are_detected_in_a_kept_table(
     bench: Bench,
 ) -> None:
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_writes()
     assert bench.names(version=2) == [D1, D2]
     for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
@@ -85,7 +83,7 @@ def test_a_dropped_partition_of_a_kept_table_is_detected(halves: Bench) -> None:
     halves.put(D1, "p=1")
     halves.put(D1, "p=2")
     halves.client.commit_txn(txn)
-    keep(halves.client, halves.table)
+    halves.keep()
     assert halves.names(version=1) == [D1, D1]
     halves.drop("p=1")
     halves.refuses(1, match="partition p=1 was dropped")
@@ -188,7 +186,7 @@ def test_a_renamed_table_keeps_its_versions(bench: Bench) -> None:
 def test_lost_files_are_noted_before_the_guarantee_ends(bench: Bench, how: str) -> None:
     """Nobody else knows of what was live when it began."""
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
     if how == "cleaned":
         bench.give_up()
@@ -196,25 +194,25 @@ def test_lost_files_are_noted_before_the_guarantee_ends(bench: Bench, how: str) 
         assert not bench.notes.is_kept()
     elif how == "kept anew":
         bench.somebody_compacts()
-        keep(bench.client, bench.table)
+        bench.keep()
     else:
-        keep_no_more(bench.client, bench.table)
+        bench.keep_no_more()
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     assert bench.names(version=2) == [D2]
     bench.refuses(1, match="removed without a write ID")
 
 
 def test_an_empty_version_is_refused_if_earlier_writes_are_unknown(bench: Bench) -> None:
     """What somebody else wrote after keeping began, and 3.1 removed, nobody bears witness of."""
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_writes()
     bench.truncate()
     bench.give_up()
     bench.clean()
     bench.refuses(1, match="no files of versions up to")
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     assert bench.refuses(1).oldest == 2 == history_of(bench.client, bench.table).oldest
     assert bench.names(version=2) == [D2]
 
@@ -222,10 +220,10 @@ def test_an_empty_version_is_refused_if_earlier_writes_are_unknown(bench: Bench)
 def test_dropped_partitions_are_noted_before_the_guarantee_ends(halves: Bench) -> None:
     halves.somebody_writes("p=1")
     halves.somebody_writes("p=2")
-    keep(halves.client, halves.table)
+    halves.keep()
     halves.drop("p=1")
     shutil.rmtree(halves.root / "p=1")
-    keep_no_more(halves.client, halves.table)
+    halves.keep_no_more()
     halves.refuses(1, 2, match="p=1 was dropped")
     halves.add("p=1")
     halves.somebody_writes("p=1")
@@ -237,9 +235,9 @@ def test_dropped_partitions_are_noted_before_the_guarantee_ends(halves: Bench) -
 def test_a_lost_base_makes_every_version_up_to_it_unreadable(halves: Bench) -> None:
     halves.somebody_writes("p=1")
     halves.somebody_writes("p=1", overwrites=True)
-    keep(halves.client, halves.table)
+    halves.keep()
     halves.truncate("p=1")
-    keep_no_more(halves.client, halves.table)
+    halves.keep_no_more()
     halves.refuses(1, 2, match="removed without a write ID")
 
 
@@ -286,9 +284,9 @@ def test_a_base_with_a_lower_write_id_does_not_replace_lost_files(bench: Bench) 
     bench.somebody_writes()
     txn = bench.begin()
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
-    keep_no_more(bench.client, bench.table)  # the third was there, and nobody else knows it
+    bench.keep_no_more()  # the third was there, and nobody else knows it
     bench.put("base_0000002")
     bench.client.commit_txn(txn)
     bench.refuses(3, match="removed without a write ID")
@@ -296,7 +294,7 @@ def test_a_base_with_a_lower_write_id_does_not_replace_lost_files(bench: Bench) 
 
 def test_versions_after_a_loss_in_a_kept_table_are_readable(bench: Bench) -> None:
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
     bench.clean()
     bench.somebody_writes()

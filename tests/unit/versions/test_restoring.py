@@ -10,7 +10,6 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now, warn_of_new
 from tests.unit.versions.conftest import Bench
 
@@ -27,7 +26,7 @@ def test_a_restore_selects_only_partitions_written_since_the_version(halves: Ben
 
 def test_a_restore_accepts_a_timestamp_or_a_tag_as_its_version(halves: Bench) -> None:
     halves.we_write("p=1")
-    make_tag(halves.client, halves.table, "good", VersionSpec(number=1))
+    halves.tag("good", version=1)
     halves.clock.advance(100)
     then_s = halves.client.server.now_s()
     halves.clock.advance(100)

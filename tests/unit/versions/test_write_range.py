@@ -27,7 +27,6 @@ from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.history import Version, WriteRange, between
-from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.contract.bench import access
 from tests.unit.versions.conftest import Bench
 
@@ -66,7 +65,7 @@ def test_a_range_is_given_by_version_numbers_timestamps_or_tags(bench: Bench) ->
     bench.we_write()
     bench.we_write()
     bench.clock.advance(10)
-    make_tag(bench.client, bench.table, "second", VersionSpec.of(version=2))
+    bench.tag("second", version=2)
     assert fresh(bench, 0) == [delta(1), delta(2), delta(3)]
     assert fresh(bench, 1, 2) == [delta(2)]
     assert fresh(bench, moment) == fresh(bench, moment.isoformat()) == [delta(2), delta(3)]
@@ -123,7 +122,7 @@ def test_an_open_version_names_the_job_that_writes_it_and_no_job_beside_it(bench
 
 def test_a_kept_table_provides_changes_that_a_base_has_replaced(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
     assert fresh(bench, 1) == ["base_0000003", delta(2)]
@@ -276,7 +275,7 @@ def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
 ) -> None:
     """Of a table that is kept; what went with TRUNCATE of Hive 3.1 would stay with a follower."""
     bench = make_bench(partitions=("p=1",))
-    keep(bench.client, bench.table)
+    bench.keep()
     write = bench.we_write if is_ours else bench.somebody_writes
     write("p=1")
     held = {} if is_ours else {"p=1": delta(1)}
