@@ -33,7 +33,7 @@ print(len(seen))
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return packager.build_archive(tmp_path_factory.mktemp("zip") / "code.zip")
+    return packager.cached_archive(tmp_path_factory.mktemp("zip"))
 
 
 def _from_zip(program: str, archive: Path, *arguments: str) -> str:
@@ -101,12 +101,15 @@ def test_every_library_in_the_zip_is_imported_by_the_provider() -> None:
     assert {name.partition(".")[0] for name in imported} >= set(packager.LIBRARIES)
 
 
-def test_the_zip_is_the_same_byte_for_byte_in_every_process(tmp_path: Path) -> None:
-    for seed in ("1", "2"):
-        command = [sys.executable, "-m", "airflow_hiveacid.jobs.packager", tmp_path / f"{seed}.zip"]
-        environment = {"PATH": os.environ["PATH"], "PYTHONHASHSEED": seed}
-        subprocess.run(command, check=True, capture_output=True, cwd=_ROOT, env=environment)
-    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
+def test_the_zip_is_the_same_byte_for_byte_in_every_process(archive: Path, tmp_path: Path) -> None:
+    program = f"from pathlib import Path; packager.cached_archive(Path({str(tmp_path)!r}))"
+    subprocess.run(
+        [sys.executable, "-c", f"from airflow_hiveacid.jobs import packager; {program}"],
+        check=True,
+        cwd=_ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "1"},
+    )
+    assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
 
 
 def test_byte_code_of_a_different_python_version_is_ignored(archive: Path, tmp_path: Path) -> None:
