@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession, functions as F
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.statements import DeleteSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
@@ -17,6 +17,7 @@ from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
 from tests.support.cases import changes_of
 from tests.support.merge_clauses import matched_delete
+from tests.support.tables import table_of
 
 MONTHS = ("0", "1", "2", "12", None)
 CONDITIONS = [
@@ -26,16 +27,7 @@ CONDITIONS = [
 
 
 def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[PartitionName, ...]]:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(
-            Column(name="id", type="int"),
-            Column(name="unit", type="string"),
-            Column(name="d", type="timestamp"),
-        ),
-        partition_columns=(Column(name="p", type=by),),
-    )
+    table = table_of("id int, unit string, d timestamp", by=f"p {by}")
     return table, tuple(table.partition_name([v]) for v in values)
 
 
@@ -111,9 +103,7 @@ def test_a_merge_reads_only_the_partitions_that_match_its_join_keys(
 def test_a_text_key_matches_only_a_number_of_the_same_value(
     spark: SparkSession, kind: str, value: str, texts: tuple[str, ...], equal: int
 ) -> None:
-    table = TableInfo(
-        ref=TableRef("d", "t"), location="file:/d/t", columns=(Column(name="k", type=kind),)
-    )
+    table = table_of(f"k {kind}")
     spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(matched_delete(),))
     source = spark.createDataFrame([(text,) for text in texts], "k string")
     program = plan_merge(spark, table, spec, source)

@@ -31,7 +31,7 @@ from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
 from tests.support.steps import act_after, act_before, raises
-from tests.support.tables import id_table
+from tests.support.tables import id_table, table_of
 from tests.support.terms import job_spec
 
 BASE = "base_0000002"
@@ -206,10 +206,8 @@ def test_the_reason_for_the_largest_contains_the_first_and_the_last_end_of_the_r
         )
         for end, size in ends
     ]
-    table = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=())
-    assert (
-        CleanedTable.of(table, outcomes, ()).why_kept == "the retention of 7 d ends in 1 d to 7 d"
-    )
+    found = CleanedTable.of(table_of(""), outcomes, ())
+    assert found.why_kept == "the retention of 7 d ends in 1 d to 7 d"
 
 
 @pytest.mark.parametrize("name", ["default.bad", "default.bad day=1"])

@@ -50,7 +50,7 @@ from airflow_hiveacid.versions.keeping import keep, keep_readable
 from airflow_hiveacid.versions.past import promises_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
-from tests.support.steps import at, raises
+from tests.support.steps import act_after, at, raises
 from tests.support.tables import id_table
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import Rig
@@ -323,22 +323,21 @@ def test_an_entry_marked_during_the_search_for_dead_entries_is_left_unchanged(ri
     assert rig.states == [CompactionState.READY_FOR_CLEANING]
 
 
-def test_a_compaction_that_begins_during_the_search_for_dead_entries_is_not_ended(rig: Rig) -> None:
+def test_a_compaction_that_begins_during_the_search_for_dead_entries_is_not_ended(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Entries are listed first, since a later entry may have a lock that was not listed."""
     dead, living = our_pool(uuid4()), our_pool(uuid4())
     rig.request(CompactionType.MINOR, dead)
 
-    class Behind(FakeClient):
-        def show_locks(
-            self, ref: TableRef | None = None, *, txn_id: TxnId | None = None
-        ) -> tuple[LockInfo, ...]:
-            locks = super().show_locks(ref, txn_id=txn_id)
-            (left,) = self.show_compactions(rig.ref)
-            end_entry(self, ClaimedCompaction.of_entry(left), "its worker died")
-            self.request_compaction(rig.ref, None, CompactionType.MAJOR, pool=living)
-            return locks
+    def begin(*_: object) -> None:
+        (left,) = rig.client.show_compactions(rig.ref)
+        end_entry(rig.client, ClaimedCompaction.of_entry(left), "its worker died")
+        rig.request(CompactionType.MAJOR, living)
 
-    end_dead_entries(Behind(rig.server), rig.ref)
+    looking = FakeClient(rig.server)
+    act_after(monkeypatch, looking, "show_locks", begin)
+    end_dead_entries(looking, rig.ref)
     assert rig.states == [CompactionState.REFUSED, CompactionState.INITIATED]
 
 

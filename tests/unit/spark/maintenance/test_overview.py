@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.records import FirstSeen
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
@@ -36,6 +35,7 @@ from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_before
 from tests.support.tables import id_table
 from tests.unit.spark.maintenance.rig import Rig, leave_unconfirmed
 
@@ -215,17 +215,15 @@ def test_an_entry_that_becomes_ready_after_the_overview_is_left_to_the_next_run(
 
 
 def test_an_entry_that_becomes_ready_during_a_cleaning_is_not_marked_as_cleaned(
-    client: Watched, table: TableInfo, tmp_path: Path
+    client: Watched, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Late(FakeClient):
-        def valid_write_ids(
-            self, refs: Iterable[TableRef], txns: ValidTxnList
-        ) -> dict[TableRef, ValidWriteIdList]:
-            if there(tmp_path, "4") == ["base_0000002"]:
-                ready_for_cleaning(client, table, "4")
-            return super().valid_write_ids(refs, txns)
+    def end(*_: object) -> None:
+        if there(tmp_path, "4") == ["base_0000002"]:
+            ready_for_cleaning(client, table, "4")
 
-    outcome = clean(Late(client.server), table, Overview.of(client, table), "4")
+    cleaner = FakeClient(client.server)
+    act_before(monkeypatch, cleaner, "valid_write_ids", end)
+    outcome = clean(cleaner, table, Overview.of(client, table), "4")
     assert len(outcome.removed) == 2
     assert outcome.marked_entries == ()
 
