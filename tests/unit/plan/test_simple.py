@@ -18,6 +18,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import (
+    NULL_PARTITION,
     Column,
     Constraints,
     TableInfo,
@@ -318,20 +319,37 @@ def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: s
 
 
 @pytest.mark.parametrize(
-    ("job", "kind"),
+    ("job", "kind", "literal"),
     [
-        (DeleteSpec(target="d.t", where="i = '7'"), "int"),
-        (DeleteSpec(target="d.t", where="i IN ('7')"), "int"),
-        (DeleteSpec(target="d.t", where="n > '7'"), "decimal"),
-        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date"),
-        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean"),
+        (DeleteSpec(target="d.t", where="i = '7'"), "int", "7"),
+        (DeleteSpec(target="d.t", where="i IN (' 7 ')"), "int", "7"),
+        (DeleteSpec(target="d.t", where="i IN ('007')"), "int", "7"),
+        (DeleteSpec(target="d.t", where="n > '7'"), "decimal", "7"),
+        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date", "DATE '2026-01-31'"),
+        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean", "true"),
     ],
     ids=str,
 )
-def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
-    hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
+def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(
+    job: Job, kind: str, literal: str
+) -> None:
+    value = literal.removeprefix("DATE ").strip("'")
+    hint = f'; write {literal}, or the parameter {{"type": "{kind}", "value": "{value}"}}. Use eng'
     with pytest.raises(SparkNeededError, match=re.escape(hint)):
         of(job)
+
+
+@pytest.mark.parametrize(("column", "text"), [("f", "1.5"), ("i", "7e1"), ("n", "1.555")])
+def test_a_string_that_needs_spark_with_its_type_too_gets_no_advice(column: str, text: str) -> None:
+    with pytest.raises(SparkNeededError) as caught:
+        of(UpdateSpec(target="d.t", set={column: f"'{text}'"}))
+    assert "parameter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", NULL_PARTITION])
+def test_a_partition_value_that_is_null_in_a_directory_is_told_to_be_null(value: str) -> None:
+    with pytest.raises(TypeMismatchError, match=r"; give a value of this type, or NULL \(None\)$"):
+        of(TruncateSpec(target="d.t", partition={"p": value}))
 
 
 def test_some_tables_need_spark() -> None:
