@@ -356,6 +356,7 @@ class Cleaner:
             note,
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
+            is_dry=self.spec.plan_only,
         )
         # Other tables may read these files, and the table's own partitions under another name of
         # the directory.

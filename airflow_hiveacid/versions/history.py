@@ -71,9 +71,10 @@ class TableHistory:
     """The known versions of a table, and its recent compactions.
 
     `oldest` is the oldest version that is readable in all partitions, and `newest` the newest one
-    that has committed; 0 if there is none. `compactions` come from the compaction queue, so old
-    ones are missing. `open_write_id` is the lowest open one: no version from it on is readable by
-    its number before that write ends.
+    that has committed, or `oldest` if that is greater, because a base covers aborted writes after
+    the newest commit; 0 if there is none. `compactions` come from the compaction queue, so old ones
+    are missing. `open_write_id` is the lowest open one: no version from it on is readable by its
+    number before that write ends.
     """
 
     table: str
@@ -131,10 +132,11 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         versions.append(replace(entry, is_readable=readable.holds(write_id), tags=own_tags))
         if most is not None and len(versions) >= most:
             break
+    oldest = readable.oldest()
     return TableHistory(
         table=str(table.ref),
-        oldest=readable.oldest(),
-        newest=versions[0].number if versions else 0,
+        oldest=oldest,
+        newest=max(versions[0].number, oldest) if versions else 0,
         is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,

@@ -332,7 +332,7 @@ def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_change
     value: str,
 ) -> None:
     with pytest.raises(
-        errors.TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
+        errors.TypeMismatchError, match=r"(?s)but the value is .*; give a value of this type"
     ) as refused:
         run(unchanged_shop, text)
     message = str(refused.value)

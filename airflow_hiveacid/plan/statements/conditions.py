@@ -27,19 +27,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError, TypeMismatchError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    SparkNeededError,
+    TypeMismatchError,
+)
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.types import HiveType, parse_type
 from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
 from airflow_hiveacid.plan.statements.constants import (
+    COMPARABLE,
     UNFIT,
+    VALUE_REMEDY,
     Constant,
     can_be_cast,
-    constant_of,
     is_comparable,
     literal_of,
     type_name,
 )
+from airflow_hiveacid.plan.statements.parameter_values import parameter_of
 
 _TOKEN: Final = re.compile(
     r"""[ \t\r\n]*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
@@ -435,7 +442,8 @@ def literal_in(table: TableInfo, name: str, value: Value, why: str) -> Constant:
     constant = literal_of(value, parse_type(type_))
     if constant is UNFIT:
         text = value.text if value.type is ValueType.STRING else None
-        raise unfit(table, name, text, why.format(value.said, name, type_))
+        why = why.format(value.said, name, type_) + _advice(value, parse_type(type_))
+        raise unfit(table, name, text, why)
     return constant
 
 
@@ -446,16 +454,30 @@ def unfit(table: TableInfo, name: str, text: str | None, why: str) -> HiveAcidEr
     whose cause is the SparkNeededError: with Spark, the cast fails only if a row needs it.
     """
     hive_type = parse_type(column_type(table, name))
-    if text is not None and constant_of(text, hive_type) is not UNFIT:
-        given = "int" if type_name(hive_type).endswith("int") else type_name(hive_type)
-        why += f'; give it its type, as in {{"type": "{given}", "value": "{{{{ ... }}}}"}}'
     needed = SparkNeededError(reason=why)
     if text is None or can_be_cast(text, hive_type):
         return needed
     type_, shown = column_type(table, name), repr(text[:_MOST_SHOWN])
-    error = TypeMismatchError(table=table.ref, column=name, column_type=type_, value_type=shown)
+    error = TypeMismatchError(
+        table=table.ref, column=name, column_type=type_, value_type=shown, remedy=VALUE_REMEDY
+    )
     error.__cause__ = needed
     return error
+
+
+def _advice(value: Value, hive_type: HiveType) -> str:
+    """Return how to write a string as a value of a column's type; empty if it does not help."""
+    kind = "int" if type_name(hive_type).endswith("int") else type_name(hive_type)
+    if value.type is not ValueType.STRING or kind not in COMPARABLE:
+        return ""
+    try:
+        (typed,) = parameter_of({"type": kind, "value": value.text}, "").values
+    except ConfigurationError:
+        return ""
+    if literal_of(typed, hive_type) is UNFIT:
+        return ""
+    literal = f"DATE '{typed.text}'" if kind == "date" else typed.text
+    return f'; write {literal}, or the parameter {{"type": "{kind}", "value": "{typed.text}"}}'
 
 
 def column_type(table: TableInfo | None, name: str) -> str:

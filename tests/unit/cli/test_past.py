@@ -102,6 +102,22 @@ def test_history_of_a_table_whose_first_write_is_open_does_not_speak_of_dropped_
     assert f"no version can be read by its number; the newest is 2; {waits}" in told
 
 
+@pytest.mark.parametrize(
+    ("open_write_id", "why"),
+    [
+        (None, ", because a partition was dropped"),
+        (3, ", because files were cleaned or a partition was dropped"),
+        (1, ""),
+    ],
+)
+def test_history_says_why_no_version_can_be_read(open_write_id: int | None, why: str) -> None:
+    found = TableHistory(
+        table="d.t", oldest=0, newest=2, is_kept=False, versions=(), open_write_id=open_write_id
+    )
+    foot = f"d.t: no version can be read by its number{why}; the newest is 2"
+    assert history_answer(found).foot.startswith(foot)
+
+
 def test_history_prints_a_table_or_json(warehouse: Warehouse, run: Run) -> None:
     warehouse.write(REF, base=True)
     told = run("history", "demo.t")

@@ -266,6 +266,24 @@ def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
     assert cleaning.plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0).remove == ()
 
 
+@pytest.mark.parametrize(
+    ("is_dry", "noted", "why"),
+    [
+        (False, {}, "found less than 1 d ago; may be removed in 1 d"),
+        (True, {}, "a cleaning may remove it 1 d after it has first found it"),
+        (True, {"x": 0.0}, "found less than 1 d ago; may be removed in 23 h"),
+    ],
+)
+def test_a_dry_run_does_not_count_the_day_that_only_a_cleaning_counts(
+    is_dry: bool, noted: dict[str, float], why: str
+) -> None:
+    one = cleaning.UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
+    seen = {path: FirstSeen(high_watermark=TxnId(9), at_s=at_s) for path, at_s in noted.items()}
+    now = FirstSeen(high_watermark=TxnId(9), at_s=3600.0)
+    plan = cleaning.plan_unknown([one], seen, now, readers=(), unknown_age_s=100.0, is_dry=is_dry)
+    assert [removal.why for removal in plan.keep] == [why]
+
+
 @pytest.mark.promise("K9")
 @pytest.mark.parametrize(("reader", "goes"), [(9, False), (10, True)])
 def test_an_unknown_file_is_kept_for_each_reader_up_to_its_note(reader: int, goes: bool) -> None:

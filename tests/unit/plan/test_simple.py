@@ -19,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import (
+    NULL_PARTITION,
     Column,
     Constraints,
     TableInfo,
@@ -194,11 +195,26 @@ def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: s
         of(InsertSpec(target="d.t", source=source(i=[text], p=[1])))
 
 
-@pytest.mark.parametrize(("kind", "job"), jobs_of(_CASES / "untyped_strings.txt"))
-def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
-    hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
+@pytest.mark.parametrize(("literal", "job"), jobs_of(_CASES / "untyped_strings.txt"))
+def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, literal: str) -> None:
+    kind, _, literal = literal.partition(" ")
+    value = literal.removeprefix("DATE ").strip("'")
+    hint = f'; write {literal}, or the parameter {{"type": "{kind}", "value": "{value}"}}. Use eng'
     with pytest.raises(SparkNeededError, match=re.escape(hint)):
         of(job)
+
+
+@pytest.mark.parametrize(("column", "text"), [("f", "1.5"), ("i", "7e1"), ("n", "1.555")])
+def test_a_string_that_needs_spark_with_its_type_too_gets_no_advice(column: str, text: str) -> None:
+    with pytest.raises(SparkNeededError) as caught:
+        of(UpdateSpec(target="d.t", set={column: f"'{text}'"}))
+    assert "parameter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", NULL_PARTITION])
+def test_a_partition_value_that_is_null_in_a_directory_is_told_to_be_null(value: str) -> None:
+    with pytest.raises(TypeMismatchError, match=r"; give a value of this type, or NULL \(None\)$"):
+        of(TruncateSpec(target="d.t", partition={"p": value}))
 
 
 def test_some_tables_need_spark() -> None:

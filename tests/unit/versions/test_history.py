@@ -8,8 +8,10 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
+from airflow_hiveacid.format.names import COMPACTED_FORMAT, METADATA_FILE
 from airflow_hiveacid.format.records import Promises
 from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
 from tests.unit.versions.conftest import Bench
 
@@ -136,3 +138,33 @@ def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(halve
     halves.we_write(partition="p=1")
     assert told(halves) == {1: True, 2: False, 3: False, 4: True}
     assert halves.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]
+
+
+@pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+def test_the_newest_version_is_one_that_a_base_named_by_an_aborted_write_leaves_readable(
+    make_bench: Callable[..., Bench], kind: TransactionalKind
+) -> None:
+    """Hive 4's query compactor names its base by the high watermark."""
+    bench = make_bench(kind=kind)
+
+    def ends() -> tuple[int, int]:
+        found = history_of(bench.client, bench.table)
+        return found.oldest, found.newest
+
+    def abort() -> None:
+        txn = bench.client.open_txn()
+        bench.client.allocate_write_id(txn, bench.ref)
+        bench.client.abort_txn(txn)
+
+    abort()
+    assert ends()[1] == 0  # nothing has committed
+    bench.we_write()
+    bench.we_write()
+    abort()
+    assert ends() == (1, 3)
+    bench.put("base_0000004")
+    (bench.root / "base_0000004" / METADATA_FILE).write_bytes(metadata_text(COMPACTED_FORMAT))
+    bench.clean()
+    bench.refuses(3)
+    assert bench.names(version=4) == ["base_0000004"]
+    assert ends() == (4, 4)
