@@ -23,7 +23,7 @@ ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
 
-.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts courses differential airflow interleavings pages lowest beside versions rehearsal wheels
+.PHONY: help base-packages setup demo demo-shell demo-stop test check check-style check-tests check-operators docs judge long bench promises stubs constraints clean campaign histories tpcds clusters conflicts courses differential airflow interleavings pages screenshots lowest beside versions rehearsal wheels
 
 help: ## these lines
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1|/' | column -t -s '|'
@@ -118,6 +118,10 @@ clusters: setup build/pyspark-$(OLDEST_SPARK)/ready ## every login, store and cl
 pages: setup build/playwright/ready build/fab/ready ## Airflow's pages about tables in a real browser: rights, also under FAB; keyboard, light, dark and narrow
 	@tools/system_packages.sh pages
 	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages
+
+screenshots: setup build/playwright/ready ## the pictures in docs/operations, of tables in a local metastore
+	@tools/system_packages.sh pages
+	PYTHONPATH=build/playwright $(AIRFLOW) -m tests.proofs.pages.screenshots
 
 airflow: setup build/airflow-postgres/ready ## a real Airflow whose components are killed; writes docs/evidence/airflow-kills.md
 	@tools/system_packages.sh test

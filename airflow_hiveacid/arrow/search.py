@@ -25,13 +25,7 @@ from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant
 from airflow_hiveacid.reading.arrow_scan import BATCH_ROWS, TargetFile
 from airflow_hiveacid.reading.orc_fit import check_rows, require_own_bucket
 from airflow_hiveacid.reading.table_view import TableView
-from airflow_hiveacid.storage.acid import (
-    BUCKET_PROPERTY,
-    IDENTITY_COLUMN_IDS,
-    IDENTITY_COLUMNS,
-    IDENTITY_SCHEMA,
-    ROW,
-)
+from airflow_hiveacid.storage import acid
 from airflow_hiveacid.storage.acid.read import FileKind
 from airflow_hiveacid.storage.acid.read.buckets import bucket_ids_in
 from airflow_hiveacid.storage.acid.read.reader import chosen_columns, read_events
@@ -40,18 +34,11 @@ from airflow_hiveacid.storage.hashing import bucket_ids
 from airflow_hiveacid.storage.orc.footer import OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.view import stream_bytes
 from airflow_hiveacid.storage.stores.threads import each_in_threads
+from airflow_hiveacid.storage.values import timestamps
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.convert import FieldPlan, Matching, plan_fields
 from airflow_hiveacid.storage.values.nested import with_leaf_types
 from airflow_hiveacid.storage.values.partition_values import partition_texts
-from airflow_hiveacid.storage.values.timestamps import (
-    EPOCH,
-    PAIR_TYPE,
-    TimestampForm,
-    day_of,
-    may_have_old_days,
-    with_pairs,
-)
 from airflow_hiveacid.writing import event_files
 
 Pick = Callable[[Mapping[str, pa.Array]], pa.BooleanArray]
@@ -63,7 +50,7 @@ _LOOK_ROWS: Final = 1_000_000
 _LOOK_BYTES: Final = 64 << 20
 
 _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
-_LAST_DAY: Final = day_of(dt.date.max)
+_LAST_DAY: Final = timestamps.day_of(dt.date.max)
 _INTEGER_KINDS: Final = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, TypeKind.LONG})
 
 
@@ -166,7 +153,7 @@ class _FilePart:
         events = live_in([self.file.data], self.file.deletes, write_ids, lambda _: rows)
         for batch in events:
             if batch.num_rows:
-                ids = batch.select(IDENTITY_SCHEMA.names)
+                ids = batch.select(acid.IDENTITY_SCHEMA.names)
                 yield FileRows(file=self.file, rows=ids, columns=self._values(batch))
 
     def _picked(self, pick: Pick | None) -> Iterator[pa.RecordBatch]:
@@ -202,13 +189,13 @@ class _FilePart:
             data_columns=self.columns,
             stripes=self.stripes,
             batch_rows=BATCH_ROWS,
-            timestamps=TimestampForm.PAIR,
+            timestamps=timestamps.TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
             tail=self.tail,
         )
 
     def _values(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
-        values = dict(zip(self.columns, batch.column(ROW).flatten(), strict=True))
+        values = dict(zip(self.columns, batch.column(acid.ROW).flatten(), strict=True))
         for column in self.table.partition_columns:
             if column.name in self.partition:
                 constant = self.partition[column.name]
@@ -234,7 +221,7 @@ def _part_of(
     check_rows(file.data, tail)
     fields = _fields(table, file, tail, names)
     stripes = _stripes(table, tail, fields, partition.reach)
-    own = () if file.data.kind is FileKind.ORIGINAL else IDENTITY_COLUMN_IDS
+    own = () if file.data.kind is FileKind.ORIGINAL else acid.IDENTITY_COLUMN_IDS
     ids = frozenset(tail.below(field.column_id for field in fields if field.column_id is not None))
     return _FilePart(
         table=table,
@@ -256,7 +243,7 @@ def _fields(
         0 if is_original else tail.types[0].children[-1],
         table.columns,
         wanted=chosen_columns(table.columns, names),
-        form=TimestampForm.PAIR,
+        form=timestamps.TimestampForm.PAIR,
         matching=Matching.UNAMBIGUOUS,
     )
 
@@ -294,7 +281,7 @@ def _ranges(
 
 def _days(tail: OrcTail, column_id: int, stripe: int) -> tuple[dt.date, dt.date] | None:
     """Return the ends of a date column, if all engines count its days in one calendar."""
-    if may_have_old_days(tail, column_id):
+    if timestamps.may_have_old_days(tail, column_id):
         return None
     statistics = tail.statistics(column_id, stripe)
     dates = None if statistics is None else statistics.dates
@@ -302,7 +289,9 @@ def _days(tail: OrcTail, column_id: int, stripe: int) -> tuple[dt.date, dt.date]
         return None
     if dates.maximum > _LAST_DAY:
         return None
-    low, high = (EPOCH + dt.timedelta(days=days) for days in (dates.minimum, dates.maximum))
+    low, high = (
+        timestamps.EPOCH + dt.timedelta(days=days) for days in (dates.minimum, dates.maximum)
+    )
     return low, high
 
 
@@ -359,7 +348,7 @@ class EventMaker:
             bucket=own,
             file=pa.nulls(count, pa.int64()),
             clause=pa.nulls(count, pa.int32()),
-            identity=[found.rows.column(name) for name in IDENTITY_COLUMNS],
+            identity=[found.rows.column(name) for name in acid.IDENTITY_COLUMNS],
             row=pa.nulls(count, self._row_type),
         )
 
@@ -377,7 +366,7 @@ class EventMaker:
             bucket=own,
             file=pa.repeat(pa.scalar(found.file.number, pa.int64()), count),
             clause=pa.repeat(pa.scalar(UPDATE_CLAUSE, pa.int32()), count),
-            identity=[found.rows.column(name) for name in IDENTITY_COLUMNS],
+            identity=[found.rows.column(name) for name in acid.IDENTITY_COLUMNS],
             row=self._row(values, count),
         )
 
@@ -412,7 +401,7 @@ class EventMaker:
         return pa.StructArray.from_arrays(arrays, fields=fields)
 
     def _formed(self, values: pa.Array) -> pa.Array:
-        return with_pairs(values) if self._is_orc else values
+        return timestamps.with_pairs(values) if self._is_orc else values
 
     @property
     def _is_orc(self) -> bool:
@@ -425,7 +414,7 @@ class EventMaker:
         def form(type_: pa.DataType) -> pa.DataType:
             if not pa.types.is_timestamp(type_):
                 return type_
-            return PAIR_TYPE if self._is_orc else pa.timestamp("us", type_.tz)
+            return timestamps.PAIR_TYPE if self._is_orc else pa.timestamp("us", type_.tz)
 
         return with_leaf_types(row_type(self.columns), form)
 
@@ -456,7 +445,7 @@ def _repeated_text(view: TableView, found: FileRows) -> pa.Array:
 
 
 def _buckets(found: FileRows) -> pa.Array:
-    properties = found.rows.column(BUCKET_PROPERTY).dictionary_encode()
+    properties = found.rows.column(acid.BUCKET_PROPERTY).dictionary_encode()
     numbers = bucket_ids_in(found.file.data, properties.dictionary.to_pylist())
     return pa.array(numbers, pa.int32()).take(properties.indices)
 

@@ -239,24 +239,20 @@ def _job(options: argparse.Namespace) -> str:
             spec_file.write_text(spec.dump(), encoding="utf-8")
             command = [program, "--master", "local[1]", "--py-files", str(cached_archive())]
             command += [str(application_path(spec.kind)), "--spec", str(spec_file)]
-            failure = _failure_of(command, _bin_dir(options))
-            return _what_came_of(result_file, failure)
+            try:
+                _output_of(command, _bin_dir(options))
+            except errors.ConfigurationError:
+                if not result_file.exists():
+                    raise
+            return _what_came_of(result_file)
         finally:
             client.drop_table(new.ref, purge=True)
 
 
-def _failure_of(command: Sequence[str], bin_dir: str | None) -> errors.ConfigurationError | None:
-    try:
-        _output_of(command, bin_dir)
-    except errors.ConfigurationError as error:
-        return error
-    return None
-
-
-def _what_came_of(result_file: Path, failure: errors.ConfigurationError | None) -> str:
-    """Describe the job's result; if it failed, raise the job's error or that of its process."""
+def _what_came_of(result_file: Path) -> str:
+    """Describe the job's result; if it failed, raise the job's error."""
     if not result_file.exists():
-        raise failure or errors.JobFailedError("spark-submit ended without a result of the job")
+        raise errors.JobFailedError("spark-submit ended without a result of the job")
     result = JobResult.parse(result_file.read_text(encoding="utf-8"))
     if result.error is not None:
         raise result.error.rebuild()

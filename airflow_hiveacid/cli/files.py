@@ -51,7 +51,7 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
                 is_number=c.type.startswith(_NUMBERS),
                 wraps=True,
             )
-            for c in (*view.columns, *view.partition_columns)
+            for c in (*view.table.columns, *view.table.partition_columns)
         ]
         words = f"{view.title}: {several(len(rows), 'row')}"
         if limit and len(rows) >= limit:
@@ -67,16 +67,16 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
     _check(options, needed=("write_ids",))
     with cli_view.looking(options, holds_files=False) as view:
         records = [
-            {"partition": str(root.partition), "location": root.location, **asdict(entry)}
-            for root in view.roots
+            {"partition": str(info.name), "location": info.location, **asdict(entry)}
+            for info, state in view.roots
             for entry in inspect(
-                root.location,
+                info.location,
                 view.write_ids,
                 view.txns,
-                kind=view.kind,
-                with_originals=view.with_originals,
-                rows_of=rows_of(root.storage.format),
-                state=root.state,
+                kind=view.table.kind,
+                with_originals=view.table.reads_originals,
+                rows_of=rows_of(view.storage_of(info).format),
+                state=state,
             )
         ]
     columns: tuple[Column, ...] = (
@@ -87,8 +87,8 @@ def inspect_directories(options: argparse.Namespace) -> Iterator[str]:
         Column(head="state", text=_state, wraps=True),
     )
     head = f"{view.title}: a reader sees {_seen(view.write_ids)}"
-    if len(view.roots) == 1:
-        head = f"{head}\n{view.roots[0].location}"
+    if len(view.partitions) == 1:
+        head = f"{head}\n{view.partitions[0].location}"
     else:
         columns = (partition(), *columns)
     yield shown(Answer(records=records, columns=columns, head=head), options.output)

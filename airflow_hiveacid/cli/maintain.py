@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_hiveacid.cli import metastore as cli_metastore, view as cli_view
+from airflow_hiveacid.cli.arguments import named
 from airflow_hiveacid.cli.many_tables import SKIPPED, pattern_of, tables_answer, with_others
 from airflow_hiveacid.cli.output import Answer, Column, field, partition, shown
 from airflow_hiveacid.cli.spark_environment import other_environment
@@ -99,15 +100,11 @@ def compact(options: argparse.Namespace) -> Iterator[str]:
     """Compact the partitions that need it, in this process; large ones with Spark."""
     from airflow_hiveacid.arrow.compaction import compact_in_process  # noqa: PLC0415 - Arrow's part
 
-    def compact_with_spark(job: JobContext) -> JobResult:
-        from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables  # noqa: PLC0415 - PySpark
-
-        return compact_tables(job)
-
     spec = _spec(options, plan_only=False)
     plan = "see what is due with the command plan"
     lack = partial(lack_of_pyspark, "compact", "HiveAcidCompactOperator", options, plan=plan)
-    result = _result(options, spec, compact_in_process, compact_with_spark, lack)
+    with_spark = "maintenance.compact_tables:compact_tables"
+    result = _result(options, spec, compact_in_process, with_spark, lack)
     outcomes: Any = result.details["compactions"]
     yield shown(_answer(outcomes, is_plan=False), options.output)
 
@@ -116,10 +113,10 @@ def _result(
     options: argparse.Namespace,
     job: Job,
     run: Callable[[WritingJob], JobResult],
-    run_with_spark: Callable[[JobContext], JobResult],
+    with_spark: str,
     lack: Callable[..., ConfigurationError],
 ) -> JobResult:
-    """Run a job with the engine in this process; with Spark, if the job needs it."""
+    """Run a job with the engine in this process; if it needs Spark, by a function of that room."""
     endpoint = cli_metastore.endpoint_of(options)
     # Each call of the command is a separate job.
     key = f"{kind_of(job)}/{options.table}/{uuid.uuid4().hex}"
@@ -130,6 +127,9 @@ def _result(
         except SparkNeededError as error:
             if not has_pyspark():
                 raise lack(why=f"because {error.reason}") from error
+        run_with_spark: Callable[[JobContext], JobResult] = named(
+            f"airflow_hiveacid.spark.{with_spark}"  # needs PySpark
+        )
         return run_with_spark(local_job(client, endpoint, job, key))
 
 
@@ -351,12 +351,11 @@ def _counted(view: cli_view.TableView, past: Past, root: Differing) -> RestoredP
     A deleted row's ID is never written again. So if a row is visible now and its write ID was
     visible at the version, the row was visible at the version.
     """
-    (root_view,) = [entry for entry in view.roots if entry.partition == root.info.name]
     rows_now, rows_then = (
-        cli_view.rows_by_write(replace(view, write_ids=write_ids), replace(root_view, state=state))
+        cli_view.rows_by_write(replace(view, write_ids=write_ids), root.info, state)
         for write_ids, state in ((past.now, root.now), (past.then, root.then))
     )
-    is_plain = view.kind is TransactionalKind.INSERT_ONLY
+    is_plain = view.table.kind is TransactionalKind.INSERT_ONLY
     stay = 0
     if not is_plain:
         stay = sum(n for w, n in rows_now.items() if w < 1 or past.then.is_visible(WriteId(w)))
@@ -372,13 +371,8 @@ def _counted(view: cli_view.TableView, past: Past, root: Differing) -> RestoredP
 def _restored(options: argparse.Namespace, spec: RestoreSpec) -> JobResult:
     from airflow_hiveacid.arrow.job import run_in_process  # noqa: PLC0415 - Arrow's part
 
-    def restore_with_spark(job: JobContext) -> JobResult:
-        from airflow_hiveacid.spark.statements import restore as spark_restore  # noqa: PLC0415 - PySpark
-
-        return spark_restore.restore(job)
-
     lack = partial(lack_of_pyspark, "restore", "HiveAcidRestoreOperator", options)
-    return _result(options, spec, run_in_process, restore_with_spark, lack)
+    return _result(options, spec, run_in_process, "statements.restore:restore", lack)
 
 
 def has_pyspark() -> bool:

@@ -100,6 +100,8 @@ def _summary(found: TableHistory) -> Iterator[str]:
         yield f"the oldest readable version is {found.oldest}, the newest {found.newest}"
     else:
         why = ", because a partition was dropped" if open_ is None else ""
+        if open_ is not None and open_ > 1:  # otherwise, version `open_ - 1` could be read
+            why = ", because files were cleaned or a partition was dropped"
         yield f"no version can be read by its number{why}; the newest is {found.newest}"
     if open_ is not None:
         yield f"versions from {open_} on are readable once the open write ID {open_} has ended"

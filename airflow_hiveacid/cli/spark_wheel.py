@@ -17,11 +17,12 @@ import importlib.metadata
 import sys
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from airflow_hiveacid import __version__, supported_versions
-from airflow_hiveacid.jobs.packager import APPS, applications_directory, zip_entry
+from airflow_hiveacid.jobs.packager import APPS, applications_directory, files_below, zip_entry
 
 NAME: Final = "hiveacid-spark"
 """The name of the distribution, also for `pip uninstall`."""
@@ -93,19 +94,9 @@ def wheel_name(version: str) -> str:
 
 def _files() -> dict[str, bytes]:
     package = f"{_FOLDER}/{_PACKAGE.name}"
-    return {
-        **_below(_PACKAGE, package),
-        **_below(applications_directory(), f"{package}/_{APPS}"),
-    }
-
-
-def _below(directory: Path, name: str) -> dict[str, bytes]:
-    paths = ((path, path.relative_to(directory)) for path in sorted(directory.rglob("*")))
-    return {
-        f"{name}/{relative.as_posix()}": path.read_bytes()
-        for path, relative in paths
-        if path.is_file() and _LEFT_OUT.isdisjoint(relative.parts)
-    }
+    everything = partial(files_below, pattern="*", left_out=_LEFT_OUT)
+    applications = everything(applications_directory(), f"{package}/_{APPS}")
+    return everything(_PACKAGE, package) | applications
 
 
 def _licenses() -> dict[str, bytes]:

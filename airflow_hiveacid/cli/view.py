@@ -11,9 +11,9 @@ import dataclasses
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -61,38 +61,29 @@ PRESENT: Final = VersionSpec()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownRoot:
-    """The root of a table or partition, with the partition's values as strings.
-
-    `columns` has the same meaning as in `PartitionInfo`. `state` has the files of an earlier
-    version; it is None for the current version.
-    """
-
-    location: str
-    partition: PartitionName = UNPARTITIONED
-    storage: Storage = AS_ORC
-    columns: tuple[Column, ...] | None = None
-    state: AcidState | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TableView:
-    """The roots, columns and visible writes of a table.
+    """Partitions of a table, or a directory that is read as a table, and the visible writes.
 
-    If `txns` is None, all compactions are visible. `with_originals` is true if files outside of
-    base and delta directories belong to an insert-only table. A partition's storage may differ.
+    `title` names it in messages. If `txns` is None, all compactions are visible. `states` has the
+    files of each partition at an earlier version; it is empty for the current version.
     """
 
     title: str
-    roots: tuple[ShownRoot, ...]
-    columns: tuple[Column, ...]
-    partition_columns: tuple[Column, ...]
+    table: TableInfo
+    partitions: tuple[PartitionInfo, ...]
     write_ids: ValidWriteIdList
     txns: ValidTxnList | None
-    kind: TransactionalKind = TransactionalKind.FULL_ACID
-    with_originals: bool = False
-    storage: Storage = AS_ORC
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    states: tuple[AcidState, ...] = ()
+
+    @property
+    def roots(self) -> Sequence[tuple[PartitionInfo, AcidState | None]]:
+        """The partitions, each with its files at the earlier version, if there is one."""
+        states = self.states or (None,) * len(self.partitions)
+        return list(zip(self.partitions, states, strict=True))
+
+    def storage_of(self, info: PartitionInfo) -> Storage:
+        """Return the storage of a partition, which may differ from the table's."""
+        return info.storage or self.table.storage
 
 
 @contextmanager
@@ -115,7 +106,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
                 if not version.is_now:
                     view = _as_of(client, table, view, txn, version)
                 elif table.kind is TransactionalKind.INSERT_ONLY:
-                    list_in_place(table, _infos(view))
+                    list_in_place(table, view.partitions)
                 yield view
             return
         yield view_of(client, table, partition, snapshot_now(client, [table.ref]))
@@ -143,16 +134,21 @@ def schema_columns(text: str) -> tuple[Column, ...]:
 
 def _by_hand(options: argparse.Namespace) -> TableView:
     is_insert_only = options.insert_only is not None
-    storage = Storage(format=FileFormat[options.insert_only.upper()]) if is_insert_only else AS_ORC
+    table = TableInfo(
+        ref=options.write_ids.table,
+        location=absolute(options.location),
+        columns=getattr(options, "schema", ()),
+        kind=TransactionalKind.INSERT_ONLY if is_insert_only else TransactionalKind.FULL_ACID,
+        storage=Storage(format=FileFormat[options.insert_only.upper()])
+        if is_insert_only
+        else AS_ORC,
+    )
     return TableView(
         title=options.location,
-        roots=(ShownRoot(location=absolute(options.location), storage=storage),),
-        columns=getattr(options, "schema", ()),
-        partition_columns=(),
+        table=table,
+        partitions=(PartitionInfo(name=UNPARTITIONED, location=table.location),),
         write_ids=options.write_ids,
         txns=options.txns,
-        kind=TransactionalKind.INSERT_ONLY if is_insert_only else TransactionalKind.FULL_ACID,
-        storage=storage,
     )
 
 
@@ -183,17 +179,8 @@ def _as_of(
     past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
     if table.is_partitioned:
         past.check_vanished(client.partition_names(table))
-    infos = _infos(view)
-    states = past.states(infos, list_in_place(table, infos))
-    roots = tuple(
-        dataclasses.replace(root, state=state)
-        for root, state in zip(view.roots, states, strict=True)
-    )
-    return dataclasses.replace(view, roots=roots, write_ids=past.then)
-
-
-def _infos(view: TableView) -> list[PartitionInfo]:
-    return [PartitionInfo(name=p.partition, location=p.location) for p in view.roots]
+    states = past.states(view.partitions, list_in_place(table, view.partitions))
+    return dataclasses.replace(view, states=states, write_ids=past.then)
 
 
 def view_of(
@@ -202,23 +189,10 @@ def view_of(
     """Return the view of a table, or of a single partition, at a snapshot."""
     return TableView(
         title=str(table.ref),
-        roots=tuple(
-            ShownRoot(
-                location=partition.location,
-                partition=partition.name,
-                storage=partition.storage or table.storage,
-                columns=partition.columns,
-            )
-            for partition in _partitions(client, table, wanted)
-        ),
-        columns=table.columns,
-        partition_columns=table.partition_columns,
+        table=table,
+        partitions=_partitions(client, table, wanted),
         write_ids=snapshot.write_ids(table.ref),
         txns=snapshot.txns,
-        kind=table.kind,
-        with_originals=table.reads_originals,
-        storage=table.storage,
-        parameters=table.parameters,
     )
 
 
@@ -248,18 +222,18 @@ _WHOLE_NUMBERS: Final = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[list[Record]]:
     """Yield batches of visible rows with their partition columns, at most `limit` (0: all)."""
-    types: list[HiveType] = [parse_type(column.type) for column in view.columns]
+    types: list[HiveType] = [parse_type(column.type) for column in view.table.columns]
     types += [
         PrimitiveType("bigint" if column.type in _WHOLE_NUMBERS else "string")
-        for column in view.partition_columns
+        for column in view.table.partition_columns
     ]
-    names = [column.name for column in (*view.columns, *view.partition_columns)]
+    names = [column.name for column in (*view.table.columns, *view.table.partition_columns)]
     if with_identity:
         types, names = [_IDENTITY, *types], [ROW_ID, *names]
     remaining = limit or None
-    for root in view.roots:
-        for batch in _rows(view, root, with_identity=with_identity):
-            whole = _with_partition(batch.slice(0, remaining), view, root)
+    for info, state in view.roots:
+        for batch in _rows(view, info, state, with_identity=with_identity):
+            whole = _with_partition(batch.slice(0, remaining), view.table, info.name)
             lines = json_lines(whole, types)
             yield [dict(zip(names, json.loads(line), strict=True)) for line in lines]
             if remaining is not None:
@@ -268,20 +242,21 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
                     return
 
 
-def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
-    """Count a root's visible rows by write ID; rows without row IDs are counted under 0."""
+def rows_by_write(view: TableView, info: PartitionInfo, state: AcidState | None) -> Counter[int]:
+    """Count a partition's visible rows by write ID; rows without row IDs are counted under 0."""
     rows_per_write: Counter[int] = Counter()
-    if view.kind is not TransactionalKind.FULL_ACID:
-        rows_per_write[0] = sum(batch.num_rows for batch in _rows(view, root, with_identity=False))
+    if view.table.kind is not TransactionalKind.FULL_ACID:
+        batches = _rows(view, info, state, with_identity=False)
+        rows_per_write[0] = sum(batch.num_rows for batch in batches)
         return rows_per_write
     for batch in scan(
-        root.location,
-        view.columns,
+        info.location,
+        view.table.columns,
         view.write_ids,
         view.txns,
         data_columns=(),
         with_identity=True,
-        state=root.state,
+        state=state,
     ):
         counts = pc.value_counts(pc.struct_field(batch.column(IDENTITY), 0))
         for entry in counts.to_pylist():
@@ -289,46 +264,46 @@ def rows_by_write(view: TableView, root: ShownRoot) -> Counter[int]:
     return rows_per_write
 
 
-def _rows(view: TableView, root: ShownRoot, *, with_identity: bool) -> Iterator[pa.RecordBatch]:
-    if view.kind is TransactionalKind.FULL_ACID:
+def _rows(
+    view: TableView, info: PartitionInfo, state: AcidState | None, *, with_identity: bool
+) -> Iterator[pa.RecordBatch]:
+    if view.table.kind is TransactionalKind.FULL_ACID:
         return scan(
-            root.location,
-            view.columns,
+            info.location,
+            view.table.columns,
             view.write_ids,
             view.txns,
             with_identity=with_identity,
             timestamps=TimestampForm.PAIR,
             matching=Matching.UNAMBIGUOUS,
-            state=root.state,
+            state=state,
         )
     if with_identity:
         raise errors.ConfigurationError(
             "rows of an insert-only table have no identity; omit --row-ids"
         )
-    check_files_readable(view.title, root.storage, view.parameters, view.columns)
-    format_ = root.storage.format
+    table, storage = view.table, view.storage_of(info)
+    check_files_readable(view.title, storage, table.parameters, table.columns)
+    of_partition = storage if table.is_partitioned else None
     return scan_plain(
-        root.location,
-        view.columns,
-        format_,
+        info.location,
+        table.columns,
+        storage.format,
         view.write_ids,
         view.txns,
-        with_originals=view.with_originals,
-        text=text_form(
-            view.title,
-            view.storage,
-            view.parameters,
-            root.storage if view.partition_columns else None,
-        ),
-        own=own_columns(view.title, view.columns, root.partition, root.columns, format_),
+        with_originals=table.reads_originals,
+        text=text_form(view.title, table.storage, table.parameters, of_partition),
+        own=own_columns(view.title, table.columns, info.name, info.columns, storage.format),
         timestamps=TimestampForm.PAIR,
-        state=root.state,
+        state=state,
     )
 
 
-def _with_partition(batch: pa.RecordBatch, view: TableView, root: ShownRoot) -> pa.RecordBatch:
-    texts = partition_texts(view.partition_columns, root.partition)
-    for column, text in zip(view.partition_columns, texts, strict=True):
+def _with_partition(
+    batch: pa.RecordBatch, table: TableInfo, partition: PartitionName
+) -> pa.RecordBatch:
+    texts = partition_texts(table.partition_columns, partition)
+    for column, text in zip(table.partition_columns, texts, strict=True):
         is_number = column.type in _WHOLE_NUMBERS
         scalar = (
             pa.scalar(None if text is None else int(text), pa.int64())

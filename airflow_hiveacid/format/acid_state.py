@@ -30,10 +30,10 @@ from typing import Final
 from airflow_hiveacid.format import selection
 from airflow_hiveacid.format.directories import (
     AcidDirectory,
+    DirectoryStatus,
     FileEntry,
     Listing,
     UnknownEntry,
-    UnreadFile,
 )
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
@@ -176,54 +176,30 @@ def resolve(
     parsed. Hive also fails on such a name.
     """
     contents = _Contents.of(listing, kind)
-    bases = [
-        selection.FoundBase(name=name, text=text, is_compacted=is_compacted(text, name, listing))
-        for text, name in contents.names.items()
-        if isinstance(name, BaseName)
-    ]
-    deltas = [
-        selection.FoundDelta(name=name, text=text)
-        for text, name in contents.names.items()
-        if isinstance(name, DeltaName)
-    ]
-    verdicts = selection.select(bases, deltas, write_ids, txns, location=listing.location)
-    judged = {b.text: contents.directory(b, verdicts[b.text]) for b in bases}
-    judged |= {
-        d.text: contents.directory(d, verdicts[d.text])
-        for d in sorted(deltas, key=selection.walk_order)
-    }
-    return _state(listing.location, contents, tuple(judged.values()), write_ids)
-
-
-def _state(
-    location: str,
-    contents: _Contents,
-    directories: tuple[AcidDirectory, ...],
-    write_ids: ValidWriteIdList,
-) -> AcidState:
-    live = [d for d in directories if d.status is selection.DirectoryStatus.LIVE]
+    directories = [contents.directory(text, listing) for text in contents.names]
+    chosen = selection.select(directories, write_ids, txns, location=listing.location)
+    live = [d for d in chosen if d.status is DirectoryStatus.LIVE]
     base = next((d for d in live if d.is_base), None)
-    obsolete = _having(selection.DirectoryStatus.OBSOLETE, directories)
-    aborted = _having(selection.DirectoryStatus.ABORTED, directories)
+    deltas = [d for d in live if not d.is_base]
+    obsolete = _having(DirectoryStatus.OBSOLETE, chosen)
+    aborted = _having(DirectoryStatus.ABORTED, chosen)
     originals = tuple(contents.originals)
     return AcidState(
-        location=location,
+        location=listing.location,
         base=base,
-        deltas=tuple(d for d in live if not d.is_base and not d.is_delete),
-        delete_deltas=tuple(d for d in live if d.is_delete),
+        deltas=tuple(d for d in deltas if not d.is_delete),
+        delete_deltas=tuple(d for d in deltas if d.is_delete),
         originals=tuple(f for f in originals if f.size_bytes > 0) if base is None else (),
         obsolete=obsolete if base is None else (*obsolete, *originals),
         aborted=aborted,
-        invisible=_having(selection.DirectoryStatus.INVISIBLE, directories),
+        invisible=_having(DirectoryStatus.INVISIBLE, chosen),
         unknown=tuple(sorted(contents.unknown, key=lambda u: u.path)),
-        aborted_writes=AbortedWrites.of(
-            base, [d for d in live if not d.is_base], aborted, write_ids
-        ),
+        aborted_writes=AbortedWrites.of(base, deltas, aborted, write_ids),
     )
 
 
 def _having(
-    status: selection.DirectoryStatus, directories: Iterable[AcidDirectory]
+    status: DirectoryStatus, directories: Iterable[AcidDirectory]
 ) -> tuple[AcidDirectory, ...]:
     return tuple(sorted((d for d in directories if d.status is status), key=lambda d: d.text))
 
@@ -268,46 +244,36 @@ class _Contents:
                 UnknownEntry(path=file.path, why="an original file whose name contains no bucket")
             )
 
-    @property
-    def has_side_files(self) -> bool:
-        return self.kind is not TransactionalKind.INSERT_ONLY
-
-    def directory(
-        self, found: selection.FoundBase | selection.FoundDelta, verdict: selection.DirectoryVerdict
-    ) -> AcidDirectory:
-        files = self.inside.get(found.text, [])
-        streamed = _streamed(files, found.name) if self.has_side_files else frozenset()
+    def directory(self, text: str, listing: Listing) -> AcidDirectory:
+        name, files = self.names[text], self.inside.get(text, [])
+        has_side_files = self.kind is not TransactionalKind.INSERT_ONLY
+        streamed = _streamed(files, name) if has_side_files else frozenset()
         data: list[FileEntry] = []
-        unread: list[UnreadFile] = []
+        unread: list[UnknownEntry] = []
         side: list[FileEntry] = []
         for file in files:
             if is_below_hidden(file.path):
                 continue
-            if self.has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
+            if has_side_files and file.name.endswith(FLUSH_LENGTH_SUFFIX):
                 side.append(file)
                 continue
             # While a file is being streamed, HDFS reports only the length of closed blocks.
             if file.size_bytes == 0 and file.path not in streamed:
                 self.unknown.append(UnknownEntry(path=file.path, why="ignored: it is empty"))
                 continue
-            why = _why_unread(file, found.name, self.kind)
+            why = _why_unread(file, name, self.kind)
             if why is None:
                 data.append(file)
             else:
-                unread.append(UnreadFile(file=file, why=why))
-                self.unknown.append(UnknownEntry(path=file.path, why=why))
+                unread.append(UnknownEntry(path=file.path, why=why))
+        self.unknown += unread
         return AcidDirectory(
-            name=found.name,
-            text=found.text,
+            name=name,
+            text=text,
             files=tuple(data),
             unread=tuple(unread),
             side_files=tuple(side),
-            is_compacted=isinstance(found, selection.FoundBase) and found.is_compacted,
-            is_resolved=verdict.is_resolved,
-            visibility=verdict.visibility,
-            status=verdict.status,
-            why=verdict.why,
-            superseded_by=verdict.superseded_by,
+            is_compacted=isinstance(name, BaseName) and is_compacted(text, name, listing),
             modified_s=max((f.modified_s for f in files if f.modified_s is not None), default=None),
         )
 

@@ -23,7 +23,7 @@ from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.errors import ChangesGoneError, NotEnoughHistoryError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList, settled, up_to
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import Guarantee, missing_evidence
 
@@ -89,25 +89,6 @@ class ChangeSegment:
         return self.part.count_within(name.low, name.high) == visible_count
 
 
-def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
-    """Return a copy of a write ID list without the write IDs above `write_id`."""
-    high = min(write_ids.high_watermark, write_id)
-    opened = tuple(w for w in write_ids.open if w <= high)
-    return ValidWriteIdList(
-        table=write_ids.table,
-        high_watermark=high,
-        open=opened,
-        aborted=tuple(w for w in write_ids.aborted if w <= high),
-    )
-
-
-def settled(write_ids: ValidWriteIdList) -> WriteId:
-    """Return the highest version that can no longer change: no write ID up to it is open."""
-    lowest_open = write_ids.min_open_write_id
-    high = write_ids.high_watermark
-    return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
-
-
 def unsettled(write_ids: ValidWriteIdList) -> int:
     """Return the number of committed writes above the settled version; an open one is below them.
 
@@ -141,27 +122,6 @@ def holds_older(state: AcidState, version: WriteId) -> bool:
     return bool(state.originals) or any(begin <= version for begin in begins)
 
 
-def oldest_since(
-    listing: Listing,
-    now: ValidWriteIdList,
-    txns: ValidTxnList | None,
-    kind: TransactionalKind,
-    kept: Guarantee | None = None,
-) -> WriteId:
-    """Return the oldest version of one root after which its files show all changes."""
-    state = resolve(listing, now, txns, kind)
-    lowest = WriteId(0) if state.base is None else max(state.base.high, WriteId(0))
-    if kind is TransactionalKind.INSERT_ONLY:
-        lowest = max([lowest, *(d.high for d in state.deltas if _is_mixed(d, now))])
-    floor = _promised(state, kept, kind)
-    return lowest if floor is None else min(lowest, floor)
-
-
-def _promised(state: AcidState, kept: Guarantee | None, kind: TransactionalKind) -> WriteId | None:
-    is_kept = kept is not None and missing_evidence(state, kept, kind) is None
-    return kept.floor if kept is not None and is_kept else None
-
-
 def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is proven
     listing: Listing,
     now: ValidWriteIdList,
@@ -180,24 +140,35 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
     """
     if not part.count_within(_FIRST, part.until.high_watermark):
         return ()
-    if not part.count_within(_FIRST, oldest_since(listing, now, txns, kind)):
-        segments = _of_live(listing, now, part, txns, kind)
+    today = resolve(listing, now, txns, kind)
+    oldest = _oldest_live(today, now, kind)
+    if not part.count_within(_FIRST, oldest):
+        segments = _of_live(listing, today, part, txns, kind)
         if segments is not None:
             return segments
-    floor = _promised(resolve(listing, now, txns, kind), kept, kind)
-    if floor is not None and not part.count_within(_FIRST, floor):
-        return tuple(_of_kept(listing, now, part, txns, kind))
+    if kept is not None and missing_evidence(today, kept, kind) is None:
+        if not part.count_within(_FIRST, kept.floor):
+            return tuple(_of_kept(listing, now, part, txns, kind))
+        oldest = min(oldest, kept.floor)
     raise ChangesGoneError(
         table=listing.location,
         since=part.since.high_watermark,
-        oldest=oldest_since(listing, now, txns, kind, kept),
+        oldest=oldest,
         why="a compaction or an overwrite has merged earlier versions into one directory",
     )
 
 
+def _oldest_live(today: AcidState, now: ValidWriteIdList, kind: TransactionalKind) -> WriteId:
+    """Return the oldest version of one root after which its live files show all changes."""
+    lowest = WriteId(0) if today.base is None else max(today.base.high, WriteId(0))
+    if kind is TransactionalKind.INSERT_ONLY:
+        lowest = max([lowest, *(d.high for d in today.deltas if _is_mixed(d, now))])
+    return lowest
+
+
 def _of_live(
     listing: Listing,
-    now: ValidWriteIdList,
+    today: AcidState,
     part: ChangeRange,
     txns: ValidTxnList | None,
     kind: TransactionalKind,
@@ -210,7 +181,6 @@ def _of_live(
     segment = _segment(state, part)
     if not segment.fresh:
         return ()
-    today = resolve(listing, now, txns, kind)
     live_names = {d.text for d in today.live}
     is_proven = all(d.text in live_names for d in state.live) and today.originals == state.originals
     return (segment,) if is_proven else None

@@ -171,7 +171,10 @@ def may_share(
     it. Raises MetastoreVersionError if the generation lacks the requested type.
     """
     table = _COMPATIBLE[generation]
-    _known(requested, generation)
+    if requested not in table:
+        raise MetastoreVersionError(
+            f"a metastore of Hive {generation.value} has no {requested.name} lock; use Hive 4"
+        )
     pair = {(requested, requested_level), (held, held_level)}
     if (_R, LockLevel.DB) in pair and (_X, LockLevel.TABLE) in pair:
         return True
@@ -191,13 +194,6 @@ def conflict(mine: DataOperation, theirs: DataOperation, generation: MetastoreGe
     lock.
     """
     return (recorded_as(mine), recorded_as(theirs)) in _CONFLICTS[generation]
-
-
-def _known(lock_type: LockType, generation: MetastoreGeneration) -> None:
-    if lock_type not in _COMPATIBLE[generation]:
-        raise MetastoreVersionError(
-            f"a metastore of Hive {generation.value} has no {lock_type.name} lock; use Hive 4"
-        )
 
 
 POLICY_PROPERTY: Final = "hiveacid.conflict.policy"
@@ -263,6 +259,7 @@ _STRICT: Final = _cells(
     "W N N E C",
     "W N N E E",
 )
+_TWO_CHANGES: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
 # If two compactions of one partition meet, the second finds nothing to do.
 _HIVE: Final = _cells(
     "W B B N N",
@@ -271,56 +268,44 @@ _HIVE: Final = _cells(
     "W N N N N",
     "W N N N N",
 )
-# On Hive 3.1, two jobs that change one partition need incompatible locks, so the second waits and
-# sees the first's changes. On Hive 4, both run, and only the first commit succeeds.
-_QUEUE_UP: Final = Meeting(earlier=WriteKind.CHANGE, later=WriteKind.CHANGE)
-_TABLES: Final[
-    Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[Meeting, ConflictOutcome]]
-] = {
-    (ConflictPolicy.HIVE, MetastoreGeneration.V3): {**_HIVE, _QUEUE_UP: ConflictOutcome.BOTH},
-    (ConflictPolicy.HIVE, MetastoreGeneration.V4): _HIVE,
-    (ConflictPolicy.STRICT, MetastoreGeneration.V3): _STRICT,
-    (ConflictPolicy.STRICT, MetastoreGeneration.V4): _STRICT,
-}
-
-_I = DataOperation.INSERT
-# A metastore rejects the second of two concurrent transactions that recorded an update of one
-# partition, whatever rows they changed. So all that must conflict is recorded as an update.
-_RECORDED: Final[Mapping[ConflictPolicy, Mapping[DataOperation, DataOperation]]] = {
-    ConflictPolicy.HIVE: {},
-    ConflictPolicy.STRICT: {_I: _U, _D: _U},
-}
-# On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks: both
-# jobs run, but only the first commit succeeds, as it checks every commit. A Hive 4 metastore does
-# not check commits of Hive's own updates, so there our shared write lock, compatible with others of
-# ours, makes these updates wait.
-_LOCKS: Final[
-    Mapping[tuple[ConflictPolicy, MetastoreGeneration], Mapping[DataOperation, LockType]]
-] = {
-    (ConflictPolicy.HIVE, MetastoreGeneration.V3): {},
-    (ConflictPolicy.HIVE, MetastoreGeneration.V4): {},
-    (ConflictPolicy.STRICT, MetastoreGeneration.V3): dict.fromkeys((_U, _D), LockType.SHARED_READ),
-    (ConflictPolicy.STRICT, MetastoreGeneration.V4): {},
-}
 
 
 def outcome(
     policy: ConflictPolicy, generation: MetastoreGeneration, meeting: Meeting
 ) -> ConflictOutcome:
-    """Return the guaranteed outcome when two jobs meet."""
-    return _TABLES[policy, generation][meeting]
+    """Return the guaranteed outcome when two jobs meet.
+
+    On Hive 3.1, two jobs that change one partition need incompatible locks, so with HIVE the second
+    waits and sees the first's changes. On Hive 4, both run, and only the first commit succeeds.
+    """
+    if policy is ConflictPolicy.STRICT:
+        return _STRICT[meeting]
+    is_queue = generation is MetastoreGeneration.V3 and meeting == _TWO_CHANGES
+    return ConflictOutcome.BOTH if is_queue else _HIVE[meeting]
 
 
 def lock_under(
     policy: ConflictPolicy, generation: MetastoreGeneration, operation: DataOperation
 ) -> LockType:
-    """Return the lock to request before this operation on a transactional table."""
-    return _LOCKS[policy, generation].get(operation) or lock_type_for(operation)
+    """Return the lock to request before this operation on a transactional table.
+
+    On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks: both
+    jobs run, but only the first commit succeeds, as it checks every commit. A Hive 4 metastore does
+    not check commits of Hive's own updates, so there our shared write lock, compatible with others
+    of ours, makes these updates wait.
+    """
+    is_strict = policy is ConflictPolicy.STRICT and generation is MetastoreGeneration.V3
+    return _R if is_strict and operation in {_U, _D} else lock_type_for(operation)
 
 
 def recorded_under(policy: ConflictPolicy, operation: DataOperation) -> DataOperation:
-    """Return the operation that a job records to let the metastore detect conflicts at commit."""
-    return _RECORDED[policy].get(operation) or recorded_as(operation)
+    """Return the operation that a job records to let the metastore detect conflicts at commit.
+
+    A metastore rejects the second of two concurrent transactions that recorded an update of one
+    partition, whatever rows they changed. So STRICT records all changes as updates.
+    """
+    is_strict = policy is ConflictPolicy.STRICT and operation in {DataOperation.INSERT, _D}
+    return _U if is_strict else recorded_as(operation)
 
 
 def write_kind_of(operations: Collection[DataOperation]) -> WriteKind:

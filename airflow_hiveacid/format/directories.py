@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import enum
 import itertools
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,6 @@ from typing import Final
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, OriginalFileName, parse_file_name
-from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.snapshot import RangeVisibility
 from airflow_hiveacid.format.table import TransactionalKind
 
@@ -75,11 +75,25 @@ class Listing:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnreadFile:
-    """A file in a base or delta that may be data, with the reason why this provider is not sure."""
+class DirectoryStatus(enum.Enum):
+    """The status of a directory for one reader.
 
-    file: FileEntry
+    LIVE: the reader reads it. OBSOLETE: a live directory replaces it. ABORTED: it contains only
+    aborted writes, or the result of an aborted compaction. INVISIBLE: it is not yet committed for
+    this reader, so cleaners must not delete it.
+    """
+
+    LIVE = "live"
+    OBSOLETE = "obsolete"
+    ABORTED = "aborted"
+    INVISIBLE = "invisible"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownEntry:
+    """An ignored or unusual file or directory, with the reason."""
+
+    path: str
     why: str
 
 
@@ -91,7 +105,9 @@ class AcidDirectory:
     files, sorted by path; empty ones only if they have a side file, and in a base also those with
     unknown names, since Hive reads them. `unread` are the other files that are neither hidden nor
     empty: engines do not agree on whether they are data. `side_files` are the `_flush_length`
-    files. `visibility` is SOME if a reader must check each row, and ALL if every row is visible.
+    files. `is_compacted` is True if a compactor wrote this base, and not INSERT OVERWRITE.
+    `visibility` is SOME if a reader must check each row, ALL if every row is visible, and NONE if
+    no row is. `why` is the reason for the status, in one line.
     `is_resolved` is False while the directory has a write ID that is open or above the high
     watermark. `superseded_by` names the live directory that made this one obsolete. `modified_s` is
     the newest modification time of all files inside, including hidden files.
@@ -99,8 +115,8 @@ class AcidDirectory:
 
     name: BaseName | DeltaName
     text: str
-    files: tuple[FileEntry, ...]
-    unread: tuple[UnreadFile, ...] = ()
+    files: tuple[FileEntry, ...] = ()
+    unread: tuple[UnknownEntry, ...] = ()
     side_files: tuple[FileEntry, ...] = ()
     is_compacted: bool = False
     is_resolved: bool = True
@@ -120,7 +136,7 @@ class AcidDirectory:
         if self.unread:
             first = self.unread[0]
             raise UnsupportedFileError(
-                path=f"{location}/{first.file.path}",
+                path=f"{location}/{first.path}",
                 reason=f"{first.why}. Hive or Trino may read its rows. If it contains no rows, or"
                 " rows that are also elsewhere, move it out of the table; else rename it",
             )
@@ -158,14 +174,6 @@ class AcidDirectory:
         elif self.is_compacted:
             return False
         return any(isinstance(parse_file_name(f.name), OriginalFileName) for f in self.files)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnknownEntry:
-    """An ignored or unusual file or directory, with the reason."""
-
-    path: str
-    why: str
 
 
 COMBINED_FILE_BYTES: Final = 256 << 20

@@ -11,199 +11,139 @@ remove needed files:
 * an aborted INSERT OVERWRITE does not hide that needed files are lost.
 
 Example:
-    >>> verdicts = select(
-    ...     [FoundBase(name=BaseName(write_id=WriteId(2)), text="base_2", is_compacted=False)],
-    ...     [FoundDelta(name=DeltaName(low=WriteId(1), high=WriteId(1)), text="delta_1_1")],
+    >>> from airflow_hiveacid.format.names import BaseName, DeltaName
+    >>> chosen = select(
+    ...     [
+    ...         AcidDirectory(name=BaseName(write_id=WriteId(2)), text="base_2"),
+    ...         AcidDirectory(name=DeltaName(low=WriteId(1), high=WriteId(1)), text="delta_1_1"),
+    ...     ],
     ...     ValidWriteIdList.parse("db.t:2:9223372036854775807::"),
     ...     None,
     ...     location="/t",
     ... )
-    >>> {text: verdict.why for text, verdict in verdicts.items()}
-    {'base_2': 'live', 'delta_1_1': 'obsolete: covered by base_2'}
+    >>> [(directory.text, directory.why) for directory in chosen]
+    [('base_2', 'live'), ('delta_1_1', 'obsolete: covered by base_2')]
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from airflow_hiveacid.format.directories import AcidDirectory, DirectoryStatus
 from airflow_hiveacid.format.errors import NotEnoughHistoryError
-from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import MINIMUM_BASE, BaseName, DeltaName
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.names import MINIMUM_BASE, DeltaName
 from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
 
 
-class DirectoryStatus(enum.Enum):
-    """The status of a directory for one reader.
-
-    LIVE: the reader reads it. OBSOLETE: a live directory replaces it. ABORTED: it contains only
-    aborted writes, or the result of an aborted compaction. INVISIBLE: it is not yet committed for
-    this reader, so cleaners must not delete it.
-    """
-
-    LIVE = "live"
-    OBSOLETE = "obsolete"
-    ABORTED = "aborted"
-    INVISIBLE = "invisible"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundBase:
-    """A base found on disk; `is_compacted` if a compactor wrote it, and not INSERT OVERWRITE."""
-
-    name: BaseName
-    text: str
-    is_compacted: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundDelta:
-    """A delta or delete delta found on disk; `text` is the directory name."""
-
-    name: DeltaName
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryVerdict:
-    """The status of one directory for a reader, with a reason in one line.
-
-    `visibility`, `is_resolved` and `superseded_by` are as in `directories.AcidDirectory`; NONE
-    means that no row is visible.
-    """
-
-    status: DirectoryStatus = DirectoryStatus.LIVE
-    why: str = "live"
-    visibility: RangeVisibility = RangeVisibility.ALL
-    is_resolved: bool = True
-    superseded_by: str | None = None
-
-    def aborted(self, what: str) -> DirectoryVerdict:
-        """Return a copy of this verdict with status ABORTED."""
-        return replace(
-            self,
-            status=DirectoryStatus.ABORTED,
-            why=f"aborted: {what}",
-            visibility=RangeVisibility.NONE,
-        )
-
-    def invisible(self, why: str) -> DirectoryVerdict:
-        """Return a copy of this verdict with status INVISIBLE."""
-        return replace(
-            self,
-            status=DirectoryStatus.INVISIBLE,
-            why=f"invisible: {why}",
-            visibility=RangeVisibility.NONE,
-        )
-
-    def obsolete(self, cover: str, how: str = "covered by") -> DirectoryVerdict:
-        """Return a copy of this verdict with status OBSOLETE; `cover` replaces the directory."""
-        return replace(
-            self,
-            status=DirectoryStatus.OBSOLETE,
-            why=f"obsolete: {how} {cover}",
-            superseded_by=cover,
-        )
-
-
 def select(
-    bases: Sequence[FoundBase],
-    deltas: Sequence[FoundDelta],
+    directories: Sequence[AcidDirectory],
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
     *,
     location: str,
-) -> dict[str, DirectoryVerdict]:
-    """Return a verdict for every directory of one root, keyed by directory name.
+) -> list[AcidDirectory]:
+    """Return the directories of one root with their status: bases, then deltas in Hive's order.
 
     If `txns` is None, all compactions count as committed. Raises NotEnoughHistoryError if no base
     is valid for the reader, and a compactor, which may have removed data that the reader needs,
     wrote the oldest one.
     """
-    verdicts = {b.text: _judge_base(b, write_ids, txns) for b in bases}
-    usable_bases = [b for b in bases if verdicts[b.text].status is DirectoryStatus.LIVE]
-    base = max(usable_bases, key=_base_rank, default=None)
+    unjudged = [d for d in directories if d.is_base]
+    bases = [_judge_base(d, write_ids, txns) for d in unjudged]
+    base = max(filter(_is_live, bases), key=_base_rank, default=None)
     if base is None:
-        _require_history(bases, verdicts, write_ids, txns, location)
+        _require_history(zip(unjudged, bases, strict=True), write_ids, txns, location)
     else:
-        for candidate in usable_bases:
-            if candidate is not base:
-                verdicts[candidate.text] = verdicts[candidate.text].obsolete(base.text)
-    verdicts |= {d.text: _judge_delta(d, write_ids, txns) for d in deltas}
-    usable = [d for d in deltas if verdicts[d.text].status is DirectoryStatus.LIVE]
-    verdicts |= _choose_deltas(usable, base, write_ids, verdicts)
-    return verdicts
+        bases = [_covered(b, base.text) if _is_live(b) and b is not base else b for b in bases]
+    deltas = {d.text: _judge_delta(d, write_ids, txns) for d in directories if not d.is_base}
+    deltas |= _choose_deltas(list(filter(_is_live, deltas.values())), base, write_ids)
+    return [*bases, *sorted(deltas.values(), key=_walk_order)]
 
 
-def walk_order(delta: FoundDelta) -> tuple[int, int, int, str]:
+def _walk_order(delta: AcidDirectory) -> tuple[int, int, int, str]:
     """Return the sort key for deltas in Hive's order (ParsedDelta.compareTo).
 
     Low ascending, high descending, statement ID ascending (none comes first), directory name.
     """
-    return delta.name.low, -delta.name.high, _statement(delta), delta.text
+    return delta.low, -delta.high, _statement(delta), delta.text
+
+
+def _is_live(directory: AcidDirectory) -> bool:
+    return directory.status is DirectoryStatus.LIVE
+
+
+def _not_read(directory: AcidDirectory, status: DirectoryStatus, reason: str) -> AcidDirectory:
+    why = f"{status.value}: {reason}"
+    return replace(directory, status=status, why=why, visibility=RangeVisibility.NONE)
+
+
+def _covered(directory: AcidDirectory, cover: str, how: str = "covered by") -> AcidDirectory:
+    """Return a directory that another one, `cover`, replaces."""
+    why = f"obsolete: {how} {cover}"
+    return replace(directory, status=DirectoryStatus.OBSOLETE, why=why, superseded_by=cover)
 
 
 # ---- pass one: each directory by itself ----------------------------------------------------------
 
 
-def _judge_compaction(txn_id: TxnId | None, txns: ValidTxnList | None) -> DirectoryVerdict:
+def _judge_compaction(directory: AcidDirectory, txns: ValidTxnList | None) -> AcidDirectory:
+    txn_id = directory.name.visibility_txn_id
     if txn_id is None or txns is None or txns.is_visible(txn_id):
-        return DirectoryVerdict()
+        return directory
+    transaction = f"transaction {txn_id} of its compaction"
     if txns.is_aborted(txn_id):
-        return DirectoryVerdict().aborted(f"transaction {txn_id} of its compaction")
-    return DirectoryVerdict().invisible(f"transaction {txn_id} of its compaction is not committed")
+        return _not_read(directory, DirectoryStatus.ABORTED, transaction)
+    return _not_read(directory, DirectoryStatus.INVISIBLE, f"{transaction} is not committed")
 
 
 def _judge_base(
-    base: FoundBase, write_ids: ValidWriteIdList, txns: ValidTxnList | None
-) -> DirectoryVerdict:
-    verdict = _judge_compaction(base.name.visibility_txn_id, txns)
-    if verdict.status is not DirectoryStatus.LIVE or base.name.write_id == MINIMUM_BASE:
-        return verdict
+    base: AcidDirectory, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> AcidDirectory:
+    base = _judge_compaction(base, txns)
+    if not _is_live(base) or base.high == MINIMUM_BASE:
+        return base
     if base.is_compacted:
-        return _judge_compacted_base(verdict, base.name.write_id, write_ids)
-    return _judge_overwrite(verdict, base.name.write_id, write_ids)
+        return _judge_compacted_base(base, write_ids)
+    return _judge_overwrite(base, write_ids)
 
 
-def _judge_compacted_base(
-    verdict: DirectoryVerdict, write_id: WriteId, write_ids: ValidWriteIdList
-) -> DirectoryVerdict:
-    first = min(WriteId(1), write_id)
-    verdict = replace(verdict, is_resolved=write_ids.is_resolved(first, write_id))
-    if not write_ids.is_valid_base(write_id):
-        return verdict.invisible(_why_hidden(first, write_id, write_ids))
+def _judge_compacted_base(base: AcidDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+    first = min(WriteId(1), base.high)
+    base = replace(base, is_resolved=write_ids.is_resolved(first, base.high))
+    if not write_ids.is_valid_base(base.high):
+        return _not_read(base, DirectoryStatus.INVISIBLE, _why_hidden(first, base.high, write_ids))
     # No write ID up to the base's was open when the compactor wrote it and dropped the rows of
     # aborted ones (CompactorWriteIdList), so no row needs a check.
-    return verdict
+    return base
 
 
-def _judge_overwrite(
-    verdict: DirectoryVerdict, write_id: WriteId, write_ids: ValidWriteIdList
-) -> DirectoryVerdict:
-    if write_ids.is_aborted(write_id):
-        return verdict.aborted(f"write ID {write_id}")
-    if write_ids.is_visible(write_id):
-        return verdict
-    return replace(verdict, is_resolved=False).invisible(_why_hidden(write_id, write_id, write_ids))
+def _judge_overwrite(base: AcidDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
+    if write_ids.is_aborted(base.high):
+        return _not_read(base, DirectoryStatus.ABORTED, f"write ID {base.high}")
+    if write_ids.is_visible(base.high):
+        return base
+    why = _why_hidden(base.high, base.high, write_ids)
+    return _not_read(replace(base, is_resolved=False), DirectoryStatus.INVISIBLE, why)
 
 
 def _judge_delta(
-    delta: FoundDelta, write_ids: ValidWriteIdList, txns: ValidTxnList | None
-) -> DirectoryVerdict:
-    low, high = delta.name.low, delta.name.high
-    verdict = replace(
-        _judge_compaction(delta.name.visibility_txn_id, txns),
-        is_resolved=write_ids.is_resolved(low, high),
-    )
-    if verdict.status is not DirectoryStatus.LIVE:
-        return verdict
+    delta: AcidDirectory, write_ids: ValidWriteIdList, txns: ValidTxnList | None
+) -> AcidDirectory:
+    low, high = delta.low, delta.high
+    delta = _judge_compaction(delta, txns)
+    if not write_ids.is_resolved(low, high):
+        delta = replace(delta, is_resolved=False)
+    if not _is_live(delta):
+        return delta
     if write_ids.range_aborted(low, high) is RangeVisibility.ALL:
-        return verdict.aborted(f"write ID {low}" if low == high else f"write IDs {low} to {high}")
+        ids = f"write ID {low}" if low == high else f"write IDs {low} to {high}"
+        return _not_read(delta, DirectoryStatus.ABORTED, ids)
     visibility = write_ids.range_visibility(low, high)
     if visibility is RangeVisibility.NONE:
-        return verdict.invisible(_why_hidden(low, high, write_ids))
-    return replace(verdict, visibility=visibility)
+        return _not_read(delta, DirectoryStatus.INVISIBLE, _why_hidden(low, high, write_ids))
+    return delta if visibility is RangeVisibility.ALL else replace(delta, visibility=visibility)
 
 
 def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str:
@@ -218,29 +158,28 @@ def _why_hidden(low: WriteId, high: WriteId, write_ids: ValidWriteIdList) -> str
 # ---- pass two: all together ----------------------------------------------------------------------
 
 
-def _base_rank(base: FoundBase) -> tuple[int, bool, int]:
-    return base.name.write_id, base.is_compacted, base.name.visibility_txn_id or 0
+def _base_rank(base: AcidDirectory) -> tuple[int, bool, int]:
+    return base.high, base.is_compacted, _compaction(base)
 
 
 def _require_history(
-    bases: Sequence[FoundBase],
-    verdicts: dict[str, DirectoryVerdict],
+    bases: Iterable[tuple[AcidDirectory, AcidDirectory]],
     write_ids: ValidWriteIdList,
     txns: ValidTxnList | None,
     location: str,
 ) -> None:
     """Raise an error if a compactor wrote the oldest base: its inputs may be gone (HIVE-20410).
 
+    Each of `bases` is given before and after it was judged.
     A base of an uncommitted compaction does not count, because it does not replace any directory
     yet. An overwrite may still be open, so its base does not prove that files were removed.
     """
     standing = [
-        b
-        for b in bases
-        if verdicts[b.text].status is not DirectoryStatus.ABORTED
-        and _judge_compaction(b.name.visibility_txn_id, txns).status is DirectoryStatus.LIVE
+        base
+        for base, judged in bases
+        if judged.status is not DirectoryStatus.ABORTED and _is_live(_judge_compaction(base, txns))
     ]
-    oldest = min(standing, key=lambda b: b.name.write_id, default=None)
+    oldest = min(standing, key=lambda b: b.high, default=None)
     if oldest is not None and oldest.is_compacted:
         raise NotEnoughHistoryError(
             location=location, high_watermark=write_ids.high_watermark, oldest_base=oldest.text
@@ -248,77 +187,70 @@ def _require_history(
 
 
 def _choose_deltas(
-    usable: Sequence[FoundDelta],
-    base: FoundBase | None,
-    write_ids: ValidWriteIdList,
-    verdicts: dict[str, DirectoryVerdict],
-) -> dict[str, DirectoryVerdict]:
-    last: dict[object, FoundDelta] = {}
-    for delta in sorted(usable, key=_compaction):
-        last[_kind_and_range(delta)] = delta
+    usable: Sequence[AcidDirectory], base: AcidDirectory | None, write_ids: ValidWriteIdList
+) -> dict[str, AcidDirectory]:
+    last = {_kind_and_range(d): d for d in sorted(usable, key=_compaction)}
     repeated = [d for d in usable if _compaction(d) < _compaction(last[_kind_and_range(d)])]
     skipped = {d.text for d in repeated}
-    walked = sorted((d for d in usable if d.text not in skipped), key=walk_order)
-    chosen = dict(_walk(walked, base, write_ids, verdicts))
+    walked = sorted((d for d in usable if d.text not in skipped), key=_walk_order)
+    chosen = {d.text: d for d in _walk(walked, base, write_ids)}
     for delta in repeated:
-        winner = last[_kind_and_range(delta)].text
-        if chosen[winner].status is DirectoryStatus.INVISIBLE:
-            chosen[delta.text] = chosen[winner]
-        else:
-            chosen[delta.text] = verdicts[delta.text].obsolete(winner, "compacted again as")
+        winner = chosen[last[_kind_and_range(delta)].text]
+        chosen[delta.text] = (
+            replace(delta, status=winner.status, why=winner.why, visibility=winner.visibility)
+            if winner.status is DirectoryStatus.INVISIBLE
+            else _covered(delta, winner.text, "compacted again as")
+        )
     return chosen
 
 
 def _walk(
-    deltas: Sequence[FoundDelta],
-    base: FoundBase | None,
-    write_ids: ValidWriteIdList,
-    verdicts: dict[str, DirectoryVerdict],
-) -> Iterator[tuple[str, DirectoryVerdict]]:
-    """Yield a verdict for each delta.
+    deltas: Sequence[AcidDirectory], base: AcidDirectory | None, write_ids: ValidWriteIdList
+) -> Iterator[AcidDirectory]:
+    """Yield each delta with its status.
 
     A delta is live if its `high` exceeds the `high` of all earlier deltas in the order; also with
     the same `high` if it is from another statement of the same write, or if it has the range of the
     live delta or delete delta before it.
     """
-    reached = WriteId(0) if base is None else base.name.write_id
+    reached = WriteId(0) if base is None else base.high
     cover = "" if base is None else base.text
     statement = -1
-    previous: FoundDelta | None = None
+    previous: AcidDirectory | None = None
     for delta in deltas:
-        verdict, high = verdicts[delta.text], delta.name.high
-        if high > reached:
+        if delta.high > reached:
             low = WriteId(reached + 1)
-            if write_ids.range_visibility(low, high) is RangeVisibility.NONE:
+            if write_ids.range_visibility(low, delta.high) is RangeVisibility.NONE:
                 why = f"nothing from write ID {low} on is visible"
-                yield delta.text, verdict.invisible(why)
+                yield _not_read(delta, DirectoryStatus.INVISIBLE, why)
                 continue
-            reached, cover, statement = high, delta.text, _statement(delta)
-        elif not _goes_along(delta, previous, further=high == reached and statement >= 0):
+            reached, cover, statement = delta.high, delta.text, _statement(delta)
+        elif not _goes_along(delta, previous, further=delta.high == reached and statement >= 0):
             # This delta has only write ID 0, which the metastore never allocates. If no other
             # directory covers the delta, it is invisible, not obsolete.
-            none = verdict.invisible("there is no write ID 0")
-            yield delta.text, verdict.obsolete(cover) if cover else none
+            none = _not_read(delta, DirectoryStatus.INVISIBLE, "there is no write ID 0")
+            yield _covered(delta, cover) if cover else none
             continue
         previous = delta
-        yield delta.text, verdict
+        yield delta
 
 
-def _goes_along(delta: FoundDelta, previous: FoundDelta | None, *, further: bool) -> bool:
+def _goes_along(delta: AcidDirectory, previous: AcidDirectory | None, *, further: bool) -> bool:
     return further or (previous is not None and _range(delta) == _range(previous))
 
 
-def _range(delta: FoundDelta) -> tuple[int, int, int]:
-    return delta.name.low, delta.name.high, _statement(delta)
+def _range(delta: AcidDirectory) -> tuple[int, int, int]:
+    return delta.low, delta.high, _statement(delta)
 
 
-def _kind_and_range(delta: FoundDelta) -> tuple[bool, tuple[int, int, int]]:
-    return delta.name.is_delete, _range(delta)
+def _kind_and_range(delta: AcidDirectory) -> tuple[bool, tuple[int, int, int]]:
+    return delta.is_delete, _range(delta)
 
 
-def _compaction(delta: FoundDelta) -> int:
-    return delta.name.visibility_txn_id or 0
+def _compaction(directory: AcidDirectory) -> int:
+    return directory.name.visibility_txn_id or 0
 
 
-def _statement(delta: FoundDelta) -> int:
-    return -1 if delta.name.statement_id is None else delta.name.statement_id
+def _statement(delta: AcidDirectory) -> int:
+    statement_id = delta.name.statement_id if isinstance(delta.name, DeltaName) else None
+    return -1 if statement_id is None else statement_id

@@ -245,6 +245,24 @@ class ValidWriteIdList:
         )
 
 
+def up_to(write_ids: ValidWriteIdList, write_id: WriteId) -> ValidWriteIdList:
+    """Return a copy of a write ID list without the write IDs above `write_id`."""
+    high = min(write_ids.high_watermark, write_id)
+    return ValidWriteIdList(
+        table=write_ids.table,
+        high_watermark=high,
+        open=tuple(w for w in write_ids.open if w <= high),
+        aborted=tuple(w for w in write_ids.aborted if w <= high),
+    )
+
+
+def settled(write_ids: ValidWriteIdList) -> WriteId:
+    """Return the highest version that can no longer change: no write ID up to it is open."""
+    lowest_open = write_ids.min_open_write_id
+    high = write_ids.high_watermark
+    return high if lowest_open is None else min(high, WriteId(lowest_open - 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactorWriteIdList(ValidWriteIdList):
     """The write IDs that a compactor can process: all below the lowest open one."""
@@ -258,15 +276,8 @@ class CompactorWriteIdList(ValidWriteIdList):
         """
         if isinstance(write_ids, cls):
             return write_ids
-        minimum = write_ids.min_open_write_id
-        high = write_ids.high_watermark
-        if minimum is not None:
-            high = min(high, WriteId(minimum - 1))
-        return cls(
-            table=write_ids.table,
-            high_watermark=high,
-            aborted=tuple(w for w in write_ids.aborted if w <= high),
-        )
+        cut = up_to(write_ids, settled(write_ids))
+        return cls(table=cut.table, high_watermark=cut.high_watermark, aborted=cut.aborted)
 
     def range_visibility(self, low: WriteId, high: WriteId) -> RangeVisibility:
         """Return NONE if an ID is unresolved, else SOME if an ID is aborted, else ALL.

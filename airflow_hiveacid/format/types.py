@@ -13,7 +13,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from airflow_hiveacid.format.errors import InvalidNameError
 
@@ -163,6 +163,7 @@ class UnionType(HiveType):
 _FIELD_NAME: Final = re.compile(r"[^:<>,`]+")
 _WORD: Final = re.compile(r"[a-z_][a-z0-9_]*(?: +[a-z]+)*")
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
+_Item = TypeVar("_Item")
 
 
 # Cached: a table has few distinct types, and this runs for every column of every file.
@@ -184,51 +185,48 @@ class _Parser:
 
     def type(self) -> HiveType:
         word = self._word()
-        if word in _ARGUMENTS:
-            return _ARGUMENTS[word](self)
-        if word in _CONTAINERS:
-            self._expect("<")
-            parsed = _CONTAINERS[word](self)
-            self._expect(">")
-            return parsed
-        name = _ALIASES.get(word, word)
-        if name not in PRIMITIVE_NAMES:
-            raise self._error()
-        return PrimitiveType(name)
+        match word:
+            case "decimal" | "numeric" | "dec":
+                return DecimalType(*self._numbers(0, 2))
+            case "char":
+                return CharType(*self._numbers(1, 1))
+            case "varchar":
+                return VarcharType(*self._numbers(1, 1))
+            case "array" | "map" | "struct" | "uniontype":
+                return self._container(word)
+            case _:
+                name = _ALIASES.get(word, word)
+                if name not in PRIMITIVE_NAMES:
+                    raise self._error()
+                return PrimitiveType(name)
 
     def end(self) -> None:
         self._skip()
         if self._at != len(self._text):
             raise self._error()
 
-    def decimal(self) -> HiveType:
-        return DecimalType(*self._numbers(0, 2))
+    def _container(self, word: str) -> HiveType:
+        self._expect("<")
+        parsed: HiveType
+        match word:
+            case "array":
+                parsed = ArrayType(self.type())
+            case "map":
+                key = self.type()
+                self._expect(",")
+                parsed = MapType(key, self.type())
+            case "struct":
+                parsed = StructType(self._several(self._field))
+            case _:
+                parsed = UnionType(self._several(self.type))
+        self._expect(">")
+        return parsed
 
-    def char(self) -> HiveType:
-        return CharType(*self._numbers(1, 1))
-
-    def varchar(self) -> HiveType:
-        return VarcharType(*self._numbers(1, 1))
-
-    def array(self) -> HiveType:
-        return ArrayType(self.type())
-
-    def map(self) -> HiveType:
-        key = self.type()
-        self._expect(",")
-        return MapType(key, self.type())
-
-    def struct(self) -> HiveType:
-        fields = [self._field()]
+    def _several(self, item: Callable[[], _Item]) -> tuple[_Item, ...]:
+        items = [item()]
         while self._took(","):
-            fields.append(self._field())
-        return StructType(tuple(fields))
-
-    def union(self) -> HiveType:
-        options = [self.type()]
-        while self._took(","):
-            options.append(self.type())
-        return UnionType(tuple(options))
+            items.append(item())
+        return tuple(items)
 
     def _field(self) -> tuple[str, HiveType]:
         quoted = self._took("`")
@@ -238,12 +236,10 @@ class _Parser:
         self._expect(":")
         return name, self.type()
 
-    def _numbers(self, at_least: int, at_most: int) -> list[int]:
-        numbers: list[int] = []
+    def _numbers(self, at_least: int, at_most: int) -> tuple[int, ...]:
+        numbers: tuple[int, ...] = ()
         if self._took("("):
-            numbers.append(int(self._match(_NUMBER)))
-            while self._took(","):
-                numbers.append(int(self._match(_NUMBER)))
+            numbers = self._several(lambda: int(self._match(_NUMBER)))
             self._expect(")")
         if not at_least <= len(numbers) <= at_most:
             raise self._error()
@@ -282,18 +278,3 @@ class _Parser:
 
     def _error(self) -> InvalidNameError:
         return InvalidNameError(name=self._text, what=f"Hive type (at character {self._at + 1})")
-
-
-_ARGUMENTS: Final[Mapping[str, Callable[[_Parser], HiveType]]] = {
-    "decimal": _Parser.decimal,
-    "numeric": _Parser.decimal,
-    "dec": _Parser.decimal,
-    "char": _Parser.char,
-    "varchar": _Parser.varchar,
-}
-_CONTAINERS: Final[Mapping[str, Callable[[_Parser], HiveType]]] = {
-    "array": _Parser.array,
-    "map": _Parser.map,
-    "struct": _Parser.struct,
-    "uniontype": _Parser.union,
-}

@@ -38,7 +38,7 @@ from airflow_hiveacid.format.codec import stored_as
 from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import RangeVisibility, ValidTxnList, ValidWriteIdList, up_to
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.words import digits, shown
 
@@ -216,11 +216,7 @@ def as_of_number(write_ids: ValidWriteIdList, number: WriteId) -> ValidWriteIdLi
     lowest = write_ids.min_open_write_id
     if lowest is not None and lowest <= number:
         raise errors.VersionNotSettledError(table=table, version=number, write_id=lowest)
-    return ValidWriteIdList(
-        table=table,
-        high_watermark=number,
-        aborted=tuple(w for w in write_ids.aborted if w <= number),
-    )
+    return up_to(write_ids, number)
 
 
 def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> ValidWriteIdList:
@@ -235,13 +231,9 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
     high = write_ids.high_watermark
     while high > 0 and high in hidden:
         high = WriteId(high - 1)
-    open_ids = [w for w in left_out if not write_ids.is_aborted(w)]
-    return ValidWriteIdList(
-        table=write_ids.table,
-        high_watermark=high,
-        open=tuple(w for w in (*write_ids.open, *open_ids) if w <= high),
-        aborted=tuple(w for w in write_ids.aborted if w <= high),
-    )
+    open_ids = (w for w in left_out if w <= high and not write_ids.is_aborted(w))
+    list_then = up_to(write_ids, high)
+    return dataclasses.replace(list_then, open=(*list_then.open, *open_ids))
 
 
 def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> ValidWriteIdList:
@@ -267,36 +259,23 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
     kind: TransactionalKind,
     kept: Guarantee | None,
 ) -> AcidState:
-    """Return the files of one root in a past version; raise an error if they may be incomplete.
+    """Return the files of one root in a past version.
 
+    Raises VersionGoneError, with the oldest readable version, unless the files are provably whole.
     `then` are the write IDs of `now` that the version includes. The current `txns` show which
     compactions are visible. `kept` is the guarantee for the root's files, if any.
     """
     state_now = resolve(listing, now, txns, kind)
     state_then = resolve(_readable(listing, now, then, kind), then, txns, kind)
-    check_provable(state_now, state_then, kept, kind, now=now, then=then)
-    return state_then
-
-
-def check_provable(  # noqa: PLR0913 - two lists, and the state for each
-    state_now: AcidState,
-    state_then: AcidState,
-    kept: Guarantee | None,
-    kind: TransactionalKind,
-    *,
-    now: ValidWriteIdList,
-    then: ValidWriteIdList,
-) -> None:
-    """Raise VersionGoneError, with the oldest readable, unless a version is provably whole."""
     why = _not_live(state_now, state_then, kind, now, then)
     if why is None:
-        return
+        return state_then
     lost = None
     if kept is not None and not omits(now, then, WriteId(1), kept.floor):
         lost = missing_evidence(state_now, kept, kind)
         mixed = _batch_in_part(state_now, kind, now, then)
         if lost is None and mixed is None:
-            return
+            return state_then
         why = f"{lost} was deleted outside Hive and this provider"
         if lost is None:
             why = f"{mixed} mixes the version's rows with later rows that cannot be told apart"

@@ -22,7 +22,10 @@ _OUR_LOGGERS: Final = ("hiveacid", "airflow_hiveacid")
 _UNITS_S: Final = {"d": 86400, "h": 3600, "min": 60, "s": 1}
 _SPAN: Final = r"\d+ (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?"
 """The form of `age_text`."""
-_AGE: Final = re.compile(f"(?<=for ){_SPAN}|(?<!less than ){_SPAN}(?= ago)")
+# Not the end of a span that follows "less than".
+_AGE: Final = re.compile(
+    rf"(?<=for ){_SPAN}|(?<!less than )(?<!\d)(?<!\d [dh] )(?<!\d min ){_SPAN}(?= ago| old\b)"
+)
 _END: Final = re.compile(f"(?:(?<=ends in )|(?<=removed in )){_SPAN}(?: to {_SPAN})?")
 
 
@@ -93,6 +96,8 @@ def without_ages(text: str) -> str:
     Example:
         >>> without_ages("open for 1 d 2 h, job etl"), without_ages("a period of 7 d ends in 1 d")
         ('open for , job etl', 'a period of 7 d ends in ')
+        >>> without_ages("a delta is 3 d 2 h old"), without_ages("found less than 12 d 2 h ago")
+        ('a delta is  old', 'found less than 12 d 2 h ago')
     """
     return _END.sub("", _AGE.sub("", text))
 

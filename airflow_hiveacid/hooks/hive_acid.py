@@ -335,7 +335,7 @@ class HiveAcidHook(BaseHook):
             metastore.heartbeat(txn_id)
 
     def abort(self, txn_id: TxnId) -> bool:
-        """Abort a transaction; return False if the transaction had already ended."""
+        """Abort a transaction; return False if it had committed or is no longer listed."""
         with self.metastore() as metastore:
             return metastore.abort_txn(txn_id)
 

@@ -57,9 +57,9 @@ def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise misfit(reader, "the document", f"JSON, found {error}") from error
+        raise _error("", f"the {reader.other.value}'s document is no JSON ({error})") from error
     if not isinstance(data, dict):
-        raise misfit(reader, "the document", f"an object, found {type(data).__name__}")
+        raise _error("", f"the {reader.other.value}'s document is no JSON object")
     version = data.pop("version", None)
     if version != CONTRACT_VERSION:
         is_older = isinstance(version, int) and version < CONTRACT_VERSION

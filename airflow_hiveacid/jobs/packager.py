@@ -22,10 +22,9 @@ import importlib.util
 import marshal
 import os
 import stat
-import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -56,6 +55,7 @@ LIBRARIES: Final = ("thrift", "hmsclient")
 APPS: Final = "spark_apps"
 """The package name of the applications in the zip."""
 
+_CACHE: Final = frozenset({"__pycache__"})
 _DENIED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _PACKAGE: Final = Path(__file__).resolve().parents[1]
 _INSTALL_AGAIN: Final = "install airflow-provider-hiveacid again"
@@ -95,19 +95,13 @@ def archive_members() -> Mapping[str, bytes]:
         for module in MODULES
     }
     for room in ROOMS:
-        members |= _python_files(_PACKAGE / room, under=f"{_PACKAGE.name}/{room}")
+        members |= files_below(_PACKAGE / room, f"{_PACKAGE.name}/{room}")
     # Python finds a package inside a zip only if this file exists; the file may be empty.
     members[f"{APPS}/__init__.py"] = b""
-    members |= _python_files(applications_directory(), under=APPS)
+    members |= files_below(applications_directory(), APPS)
     for library in LIBRARIES:
         members |= _library_files(library)
     return dict(sorted(members.items()))
-
-
-def build_archive(out: Path) -> Path:
-    """Write the zip to `out` and return `out`; an existing file is replaced atomically."""
-    _write_archive(archive_members(), out)
-    return out
 
 
 def cached_archive(directory: Path | None = None) -> Path:
@@ -121,27 +115,23 @@ def cached_archive(directory: Path | None = None) -> Path:
     path = (directory or private_directory()) / f"hiveacid-{__version__}-{_digest(members)}.zip"
     # After a full disk or a crash, the file may be truncated.
     if not zipfile.is_zipfile(path):
-        _write_archive(members, path)
+        with scratch_errors(str(path)):
+            _write_archive(members, path)
     return path
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Build the zip at the given path and return the exit code."""
-    match arguments:
-        case [out]:
-            path = build_archive(Path(out))
-            sys.stdout.write(f"{path} ({path.stat().st_size} bytes)\n")
-            return 0
-        case _:
-            sys.stderr.write("usage: python -m airflow_hiveacid.jobs.packager OUT.zip\n")
-            return 2
+def files_below(
+    directory: Path, name: str, *, pattern: str = "*.py", left_out: frozenset[str] = _CACHE
+) -> dict[str, bytes]:
+    """Return the files below a directory, by their paths with `name` as the directory's.
 
-
-def _python_files(directory: Path, *, under: str) -> dict[str, bytes]:
+    Files whose path contains a folder or file of `left_out` are left out.
+    """
+    paths = ((path, path.relative_to(directory)) for path in sorted(directory.rglob(pattern)))
     return {
-        f"{under}/{path.relative_to(directory).as_posix()}": path.read_bytes()
-        for path in directory.rglob("*.py")
-        if "__pycache__" not in path.parts
+        f"{name}/{relative.as_posix()}": path.read_bytes()
+        for path, relative in paths
+        if path.is_file() and left_out.isdisjoint(relative.parts)
     }
 
 
@@ -177,11 +167,6 @@ def _digest(members: Mapping[str, bytes]) -> str:
 
 
 def _write_archive(members: Mapping[str, bytes], out: Path) -> None:
-    with scratch_errors(str(out)):
-        _write_whole(members, out)
-
-
-def _write_whole(members: Mapping[str, bytes], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     descriptor, partial = tempfile.mkstemp(dir=out.parent, prefix=f".{out.name}.")
     try:
@@ -251,7 +236,3 @@ def _temporary_directory() -> str:
         return tempfile.gettempdir()
     except OSError:
         return "the temporary directory"
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

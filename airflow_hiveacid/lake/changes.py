@@ -108,6 +108,7 @@ class TableChanges(ABC, Generic[_R]):
 
         Raises:
             ExpressionError: only Spark can evaluate the condition.
+            TypeMismatchError: no cast turns a string in the condition into its column's type.
             HiveAcidError: as for `upsert`.
 
         Example:

@@ -23,7 +23,12 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs import statements as specs
 from airflow_hiveacid.plan.statements import arguments, simple
 from airflow_hiveacid.plan.statements.conditions import Condition, column_type, condition_of
-from airflow_hiveacid.plan.statements.constants import UNFIT, Constant, constant_of
+from airflow_hiveacid.plan.statements.constants import (
+    UNFIT,
+    VALUE_REMEDY,
+    Constant,
+    constant_of,
+)
 from airflow_hiveacid.plan.statements.dml import resolve_insert, resolve_merge
 from airflow_hiveacid.plan.statements.parameters import where_parameters
 from airflow_hiveacid.storage.values.limits import is_utf8
@@ -193,7 +198,11 @@ def _fixed(table: TableInfo, name: str, text: str | None) -> Constant:
     value = None if text is None else constant_of(text, parse_type(type_))
     if value is UNFIT:
         raise errors.TypeMismatchError(
-            table=table.ref, column=name, column_type=type_, value_type=f"the text {text!r}"
+            table=table.ref,
+            column=name,
+            column_type=type_,
+            value_type=f"the text {text!r}",
+            remedy=VALUE_REMEDY,
         )
     return value
 
@@ -225,6 +234,7 @@ def _check_texts(table: TableInfo, values: Values, names: Sequence[str]) -> None
                 column=name,
                 column_type=column_type(table, name),
                 value_type="a text that is not UTF-8",
+                remedy="encode it as UTF-8",
             )
 
 

@@ -84,6 +84,7 @@ class Table(TableChanges[JobResult]):
         Raises:
             UnknownColumnError: the table has no such column.
             ExpressionError: only Spark can evaluate the condition.
+            TypeMismatchError: no cast turns a string in the condition into its column's type.
             LockNotAcquiredError: another transaction is overwriting the table.
             TableChangedError: the table's definition has changed since it was loaded; `refresh`
                 loads it again.

@@ -39,6 +39,7 @@ from airflow_hiveacid.local.releases import (
     HiveRelease,
     newer_script,
     pom,
+    project,
     scripts_coordinates,
 )
 
@@ -263,14 +264,7 @@ class S3aJars:
             f"<version>{self.version}</version></dependency>"
             for name in self.modules
         )
-        return f"""<?xml version="1.0" encoding="UTF-8"?>
-<project xmlns="http://maven.apache.org/POM/4.0.0">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>airflow-hiveacid.local</groupId>
-  <artifactId>s3a</artifactId>
-  <version>{self.hadoop}</version>
-  <packaging>pom</packaging>
-  <dependencies>
+        hadoop = f"""\
     <dependency><groupId>org.apache.hadoop</groupId><artifactId>hadoop-aws</artifactId>
       <version>{self.hadoop}</version>
       <exclusions>
@@ -278,10 +272,8 @@ class S3aJars:
         <exclusion><groupId>{self.group}</groupId><artifactId>{self.bundle}</artifactId></exclusion>
       </exclusions>
     </dependency>
-{modules}
-  </dependencies>
-</project>
 """
+        return project("s3a", self.hadoop, hadoop + modules)
 
     def fetch(
         self, *, cache: Path | None = None, progress: Progress = log_progress

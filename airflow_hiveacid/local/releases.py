@@ -264,24 +264,26 @@ def _dependencies(release: HiveRelease) -> Iterator[str]:
 
 def pom(release: HiveRelease) -> str:
     """Return the pom of a Maven project whose class path is the server's jars."""
-    dependencies = "\n".join(_dependencies(release))
-    parent = (
-        ""
-        if not release.newer_schema
-        else f"""
+    parent = ""
+    if release.newer_schema:
+        parent = f"""
   <parent>
     <groupId>org.apache.hive</groupId>
     <artifactId>hive-standalone-metastore</artifactId>
     <version>{release.version}</version>
     <relativePath/>
   </parent>"""
-    )
+    return project("metastore", release.version, "\n".join(_dependencies(release)), parent)
+
+
+def project(name: str, version: str, dependencies: str, parent: str = "") -> str:
+    """Return the pom of a Maven project of ours with these dependencies, as XML."""
     return f"""<?xml version="1.0" encoding="UTF-8"?>
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>{parent}
   <groupId>airflow-hiveacid.local</groupId>
-  <artifactId>metastore</artifactId>
-  <version>{release.version}</version>
+  <artifactId>{name}</artifactId>
+  <version>{version}</version>
   <packaging>pom</packaging>
   <dependencies>
 {dependencies}

@@ -80,11 +80,6 @@ class LocalMetastore(RecordedServer):
         return self.config.warehouse
 
     @property
-    def external_warehouse(self) -> Path:
-        """Folder of external tables."""
-        return self.config.external_warehouse
-
-    @property
     def pid(self) -> int | None:
         """The process ID; None if the server does not run."""
         record = self._find()
@@ -172,7 +167,7 @@ class LocalMetastore(RecordedServer):
             )
 
     def _prepare_folders(self) -> None:
-        for folder in (self.warehouse, self.external_warehouse, self.log_file.parent):
+        for folder in (self.warehouse, self.config.external_warehouse, self.log_file.parent):
             folder.mkdir(parents=True, exist_ok=True)
 
     def _create_schema(self, distribution: Distribution) -> None:

@@ -20,16 +20,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final, assert_never
 from xml.sax.saxutils import escape
 
 from airflow_hiveacid.local.process import ServerConfig
 from airflow_hiveacid.local.releases import HIVE_4, HiveRelease
-
-
-def _nothing() -> Mapping[str, str]:
-    return MappingProxyType({})
 
 
 class Language(enum.Enum):
@@ -57,8 +52,8 @@ class Access:
 
     language: Language = Language.THRIFT
     host: str = "127.0.0.1"
-    settings: Mapping[str, str] = field(default_factory=_nothing, repr=False)
-    core_settings: Mapping[str, str] = field(default_factory=_nothing)
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+    core_settings: Mapping[str, str] = field(default_factory=dict)
     jvm_flags: tuple[str, ...] = ()
     class_path: tuple[Path, ...] = ()
     authority: Path | None = None
@@ -143,7 +138,7 @@ class LocalMetastoreConfig(ServerConfig):
     heap_mb: int = 512
     log_level: str = "WARN"
     start_timeout_s: float = 120.0
-    extra_settings: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    extra_settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the values early, so that the server does not fail later."""

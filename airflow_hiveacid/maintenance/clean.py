@@ -17,7 +17,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.acid_state import AcidState, resolve
 from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.records import FirstSeen, Horizon, Reader, Tag
+from airflow_hiveacid.format.records import FirstSeen, Horizon, Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.format.versions import oldest_readable
@@ -91,15 +91,15 @@ class CleaningOutcome:
 class Cleaner:
     """The cleaner of one table's partitions. Not thread-safe.
 
-    With an `overview` of the table, a partition that needs no cleaning requires no metastore call.
+    By the `overview` of the table, a partition that needs no cleaning requires no metastore call.
     """
 
     client: MetastorePort
     table: TableInfo
     spec: CleanSpec
     on_step: Callable[[str], None]
+    overview: Overview
     now_s: Callable[[], float] = time.time
-    overview: Overview | None = None
     neighbours: Neighbours = field(default_factory=Neighbours)
 
     def clean(self, partition: PartitionInfo) -> CleaningOutcome:
@@ -122,7 +122,7 @@ class Cleaner:
                 unknown=unknown_paths.UnknownPaths.of(unknown),
             )
         past = VersionNotes.of(self.table).listed_once()
-        tags = past.noted_tags() if self.overview is None else self.overview.tags.values()
+        tags = self.overview.tags.values()
         tagged = cleaning.held_by_tags(tags, partition.name, self._time_s())
         # Request the readers after listing the directory, and after reading the tags. Then the
         # readers include each transaction that listed the directory before this cleaner. The
@@ -236,19 +236,20 @@ class Cleaner:
         """Confirm the ledger's entries of writes whose directories this cleaning removes."""
         location = partition.location.rstrip("/")
         paths = [f"{location}/{r.path}" for r in plan.remove if r.replaced_by]
-        if not paths or (self.overview is not None and not self.overview.unconfirmed):
+        entries = self.overview.unconfirmed
+        if not paths or not entries:
             return
-        ledger, ref, txns = Ledger.of(self.table), self.table.ref, self.client.valid_txns()
-        entries = ledger.unconfirmed(txns) if self.overview is None else self.overview.unconfirmed
+        ref, txns = self.table.ref, self.client.valid_txns()
         write_ids = self.client.valid_write_ids([ref], txns)[ref]
-        ledger.confirm_committed(entries, paths, write_ids, txns)
+        Ledger.of(self.table).confirm_committed(entries, paths, write_ids, txns)
 
     def _look_back(self, partition: PartitionInfo, state: AcidState) -> WriteId | None:
         """Record files that were deleted without a write ID; return the oldest readable version."""
-        if self.overview is None or self.overview.past is None:
+        past = self.overview.past
+        if past is None:
             return None
-        past, write_ids = self.overview.past, self.overview.write_ids
         if not self.spec.plan_only:
+            write_ids = self.overview.write_ids
             note_lost(self.client, past.loss_detector, [(partition, state)], write_ids)
         return oldest_readable(state, past.promises.of(partition.name), self.table.kind)
 
@@ -303,7 +304,8 @@ class Cleaner:
     ) -> cleaning.CleaningPlan:
         """Keep the paths that tags need, including tags created after this run began."""
         past.refresh()
-        reasons = cleaning.held_by_tags(past.noted_tags(self._tags), partition.name, self._time_s())
+        tags = past.noted_tags(dict(self.overview.tags))
+        reasons = cleaning.held_by_tags(tags, partition.name, self._time_s())
         for removal in plan.remove:
             if removal.path in reasons and removal.replaced_by:
                 seen[f"{cleaning.HELD}{removal.path}"] = seen[removal.replaced_by]
@@ -311,12 +313,8 @@ class Cleaner:
 
     def _time_s(self) -> float:
         """Return the metastore's time if guarantees or tags need it, else this machine's time."""
-        server_time_s = None if self.overview is None else self.overview.now_s
+        server_time_s = self.overview.now_s
         return self.now_s() if server_time_s is None else server_time_s
-
-    @property
-    def _tags(self) -> dict[str, Tag] | None:
-        return None if self.overview is None else dict(self.overview.tags)
 
     def clean_staging(self) -> CleaningOutcome:
         """Remove staging directories at the table location of a partitioned table."""
@@ -358,6 +356,7 @@ class Cleaner:
             note,
             readers=self._readers(txns),
             unknown_age_s=self.spec.unknown_age_s,
+            is_dry=self.spec.plan_only,
         )
         # Other tables may read these files, and the table's own partitions under another name of
         # the directory.
@@ -414,19 +413,17 @@ class Cleaner:
     def _is_untouched(self, partition: PartitionInfo) -> bool:
         """Return True if neither the queue nor our notes mention the partition."""
         return (
-            self.overview is not None
-            and in_queue(partition) not in self.overview.waiting
+            in_queue(partition) not in self.overview.waiting
             and TableNotes.of(self.table).note_of(partition.name) not in self.overview.noted
         )
 
     def _first_look(self, partition: PartitionInfo) -> tuple[AcidState, Listing]:
-        if self.overview is not None:
-            listing = list_table(partition.location)
-            try:
-                return self._resolved(listing, self.overview.write_ids, self.overview.txns)
-            except errors.NotEnoughHistoryError:
-                pass  # the partition was compacted and cleaned after the overview
-        return self._state(partition, self.client.valid_txns())
+        listing = list_table(partition.location)
+        try:
+            return self._resolved(listing, self.overview.write_ids, self.overview.txns)
+        except errors.NotEnoughHistoryError:
+            # The partition was compacted and cleaned after the overview.
+            return self._state(partition, self.client.valid_txns())
 
     def _state(self, partition: PartitionInfo, txns: ValidTxnList) -> tuple[AcidState, Listing]:
         ref = self.table.ref

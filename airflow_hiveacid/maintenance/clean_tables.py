@@ -106,8 +106,7 @@ class TableCleaning:
         cleaner = replace(self.cleaner, client=client)
         is_whole = cleaner.spec.partition is None
         if is_whole and not cleaner.spec.plan_only:
-            notes = None if cleaner.overview is None else cleaner.overview.notes
-            forget_unreadable(self.table, outcomes, notes)
+            forget_unreadable(self.table, outcomes, cleaner.overview.notes)
         locations = _uploaded_to(self.table, cleaner.spec, [p.location for p in self.partitions])
         has_outside = is_whole and self.table.is_partitioned
         return [

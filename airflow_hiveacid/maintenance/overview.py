@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import dataclass, field
-from typing import Final
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.records import LedgerEntry, Promises, Tag
@@ -28,10 +27,6 @@ from airflow_hiveacid.versions.keeping import look_after
 from airflow_hiveacid.versions.loss_detector import LossDetector
 from airflow_hiveacid.versions.losses import loss_detector_of
 from airflow_hiveacid.versions.past import promises_of
-
-_UNDER_WAY: Final = frozenset(
-    {CompactionState.INITIATED, CompactionState.WORKING, CompactionState.READY_FOR_CLEANING}
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

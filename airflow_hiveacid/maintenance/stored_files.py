@@ -19,7 +19,7 @@ from typing import Final
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.codec import JsonValue
-from airflow_hiveacid.format.directories import FileEntry
+from airflow_hiveacid.format.directories import DirectoryStatus, FileEntry
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     LocationPermissionError,
@@ -27,7 +27,6 @@ from airflow_hiveacid.format.errors import (
     StoreUnavailableError,
 )
 from airflow_hiveacid.format.names import is_below_hidden
-from airflow_hiveacid.format.selection import DirectoryStatus
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import CleaningOutcome

@@ -104,7 +104,6 @@ class NewTable:
     bucketing_version: int = 2
     sort_columns: tuple[str, ...] = ()
     location: str | None = None
-    owner: str | None = None
     parameters: Mapping[str, str] = field(default_factory=dict)
     comments: Mapping[str, str] = field(default_factory=dict)
 
@@ -241,12 +240,11 @@ def whole_table(table: TableInfo) -> tuple[PartitionInfo, ...]:
 
 def table_struct(new: NewTable) -> ttypes.Table:
     """Build the Table struct of a new table."""
-    owner = new.owner or process_user()
     classes = _CLASSES[new.format]
     return ttypes.Table(
         tableName=new.ref.name,
         dbName=new.ref.db,
-        owner=owner,
+        owner=process_user(),
         createTime=int(time.time()),
         lastAccessTime=0,
         retention=0,

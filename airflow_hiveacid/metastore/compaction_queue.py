@@ -55,11 +55,6 @@ class CompactionState(ServerEnum):
         return self in _PENDING
 
     @property
-    def has_failed(self) -> bool:
-        """True if a requested compaction ended without a result."""
-        return self in _WITHOUT_RESULT
-
-    @property
     def was_requested(self) -> bool:
         """False if Hive's initiator failed before it could request a compaction."""
         return self not in _NOT_INITIATED
@@ -67,7 +62,7 @@ class CompactionState(ServerEnum):
     @property
     def is_unsuccessful(self) -> bool:
         """True if a compaction has no result, or Hive's initiator failed to request it."""
-        return self.has_failed or not self.was_requested
+        return self in _WITHOUT_RESULT or not self.was_requested
 
 
 _OURS: Final = "hiveacid-"

@@ -12,11 +12,7 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import PartitionName, TableRef
 from airflow_hiveacid.format.words import age, age_text
-from airflow_hiveacid.metastore.compaction_queue import (
-    CompactionEntry,
-    CompactionState,
-    CompactionType,
-)
+from airflow_hiveacid.metastore import compaction_queue
 from airflow_hiveacid.metastore.port import MetastorePort
 
 
@@ -28,7 +24,7 @@ class EntryStatus:
     contain no names of users and hosts.
     """
 
-    entry: CompactionEntry
+    entry: compaction_queue.CompactionEntry
     txns: ValidTxnList
     generation: MetastoreGeneration
     names_owners: bool = True
@@ -60,10 +56,10 @@ class EntryStatus:
             return f"has no result, because its transaction {entry.txn_id} was aborted"
         if not entry.state.is_known:
             return f"is in the unknown state {entry.state.value!r}"
-        if entry.state is CompactionState.INITIATED:
+        if entry.state is compaction_queue.CompactionState.INITIATED:
             asked = f", requested {age_text(age(entry.enqueued_s))} ago" if entry.enqueued_s else ""
             return f"waits for a worker{asked}"
-        if entry.state is CompactionState.WORKING:
+        if entry.state is compaction_queue.CompactionState.WORKING:
             if entry.is_committed:
                 return "is committed, but its worker died before it could mark the entry"
             begun = f" for {age_text(age(entry.started_s))}" if entry.started_s else ""
@@ -98,11 +94,11 @@ class EntryStatus:
             return f"only {hive}'s own workers and cleaner can end it, so check that they run"
         if self.is_dead:
             return f"`clean {table}`, `compact {table}` or `cancel {table}` ends the entry"
-        is_ready = entry.state is CompactionState.READY_FOR_CLEANING
+        is_ready = entry.state is compaction_queue.CompactionState.READY_FOR_CLEANING
         is_left = is_ready and not entry.is_committed and not self._may_be_open
-        if is_left or entry.compaction_type is CompactionType.ABORT_TXN_CLEANUP:
+        if is_left or entry.compaction_type is compaction_queue.CompactionType.ABORT_TXN_CLEANUP:
             return "check that the metastore's cleaner runs"
-        if entry.state is CompactionState.INITIATED:
+        if entry.state is compaction_queue.CompactionState.INITIATED:
             ours = "" if entry.waits_for_hive else "run HiveAcidCompactOperator, "
             return f"{ours}check Hive's compaction workers, or end it with `cancel {table}`"
         if entry.is_committed:
@@ -112,7 +108,7 @@ class EntryStatus:
 
 
 def statuses(
-    entries: Iterable[CompactionEntry],
+    entries: Iterable[compaction_queue.CompactionEntry],
     txns: ValidTxnList,
     generation: MetastoreGeneration,
     *,

@@ -7,7 +7,7 @@ the table is missing, and a new table with its name would hide the rows of both.
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import Final
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import (
@@ -18,16 +18,11 @@ from airflow_hiveacid.format.table import (
     is_kept_name,
     kept_table,
 )
+from airflow_hiveacid.metastore.port import CatalogPort
 
 # The suffix of a copy's name is the attempt's nonce. While CREATE TABLE AS SELECT fills the copy,
 # the suffix of a hidden table follows.
 _COPY: Final = re.compile(r"[0-9a-f]{12}(__ctas_[0-9a-f]{10}_[0-9a-f]{12})?\Z")
-
-
-class _Tables(Protocol):
-    def list_tables(self, db: str) -> tuple[str, ...]: ...
-
-    def get_table(self, ref: TableRef) -> TableInfo: ...
 
 
 def copy_prefix(ref: TableRef) -> str:
@@ -46,7 +41,7 @@ def is_copy(copy: TableInfo, ref: TableRef, table: TableInfo) -> bool:
     return is_acid and copy.parameters.get(COPY_OF) == copy_mark(ref, table)
 
 
-def copies_of(client: _Tables, ref: TableRef, table: TableInfo) -> list[TableInfo]:
+def copies_of(client: CatalogPort, ref: TableRef, table: TableInfo) -> list[TableInfo]:
     """Return the copies of a table that have not taken over its name `ref`, flat or not yet."""
     prefix = copy_prefix(ref)
     copies = []
@@ -60,7 +55,7 @@ def copies_of(client: _Tables, ref: TableRef, table: TableInfo) -> list[TableInf
     return [copy for copy in copies if is_copy(copy, ref, table)]
 
 
-def missing_table(client: _Tables, ref: TableRef) -> errors.TableError:
+def missing_table(client: CatalogPort, ref: TableRef) -> errors.TableError:
     """Return the error for a missing table, for the caller to raise.
 
     If a conversion has not ended, it is an UnsupportedTableError, so that no job creates the table.

@@ -13,13 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from airflow_hiveacid.format.conflicts import (
-    DataOperation,
-    LockLevel,
-    LockState,
-    LockType,
-    ServerEnum,
-)
+from airflow_hiveacid.format import conflicts
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.gen.compaction import ttypes as compaction
@@ -28,27 +22,29 @@ from airflow_hiveacid.metastore.gen.locks import ttypes as locks
 Struct: TypeAlias = Any
 """A generated struct, or the return value of a generated method: generated code has no types."""
 
-OPERATION_NUMBERS: Final[Mapping[DataOperation | None, int]] = {
+OPERATION_NUMBERS: Final[Mapping[conflicts.DataOperation | None, int]] = {
     None: locks.DataOperationType.NO_TXN,
-    DataOperation.SELECT: locks.DataOperationType.SELECT,
-    DataOperation.INSERT: locks.DataOperationType.INSERT,
-    DataOperation.UPDATE: locks.DataOperationType.UPDATE,
-    DataOperation.DELETE: locks.DataOperationType.DELETE,
+    conflicts.DataOperation.SELECT: locks.DataOperationType.SELECT,
+    conflicts.DataOperation.INSERT: locks.DataOperationType.INSERT,
+    conflicts.DataOperation.UPDATE: locks.DataOperationType.UPDATE,
+    conflicts.DataOperation.DELETE: locks.DataOperationType.DELETE,
     # The metastore treats an overwrite as an update (AcidUtils.makeLockComponents).
-    DataOperation.OVERWRITE: locks.DataOperationType.UPDATE,
+    conflicts.DataOperation.OVERWRITE: locks.DataOperationType.UPDATE,
 }
 # Members and Thrift's constants have the same names.
-LOCK_TYPE_NUMBERS: Final = {kind: getattr(locks.LockType, kind.name) for kind in LockType}
-LOCK_LEVEL_NUMBERS: Final = {level: getattr(locks.LockLevel, level.name) for level in LockLevel}
+LOCK_TYPE_NUMBERS: Final = {kind: getattr(locks.LockType, kind.name) for kind in conflicts.LockType}
+LOCK_LEVEL_NUMBERS: Final = {
+    level: getattr(locks.LockLevel, level.name) for level in conflicts.LockLevel
+}
 COMPACTION_TYPE_NUMBERS: Final = {
     kind: getattr(compaction.CompactionType, kind.name) for kind in CompactionType
 }
 LOCK_TYPES: Final = {number: kind for kind, number in LOCK_TYPE_NUMBERS.items()}
-LOCK_STATES: Final = {getattr(locks.LockState, state.name): state for state in LockState}
+LOCK_STATES: Final = {getattr(locks.LockState, state.name): state for state in conflicts.LockState}
 COMPACTION_TYPES: Final = {number: kind for kind, number in COMPACTION_TYPE_NUMBERS.items()}
 
 
-_Member = TypeVar("_Member", bound=ServerEnum)
+_Member = TypeVar("_Member", bound=conflicts.ServerEnum)
 
 
 def received(

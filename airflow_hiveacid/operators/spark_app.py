@@ -57,12 +57,7 @@ from airflow_hiveacid.operators.submission.spark_target import (
     SparkTarget,
     spark_on_path,
 )
-from airflow_hiveacid.operators.submission.submission import (
-    Lineage,
-    Program,
-    SparkArguments,
-    Submission,
-)
+from airflow_hiveacid.operators.submission.submission import Program, SparkArguments, Submission
 from airflow_hiveacid.operators.submission.submitter import ENDED, SUCCEEDED, Submitter
 from airflow_hiveacid.operators.submission.user_settings import check_settings, mask_secrets
 from airflow_hiveacid.plan import arguments
@@ -529,20 +524,16 @@ class HiveAcidSparkOperator(
                 target.conn_id,
             )
         application, own_arguments = self.program_of(spec)
-        return Submission.of(
-            spec,
-            self._arguments(),
-            target,
-            program=Program(
-                application=application,
-                own_arguments=own_arguments,
-                archive=str(cached_archive()),
-                spec_file=spec_file,
-            ),
-            lineage=Lineage(
-                parent_job=provider_names.adds_parent_job(self),
-                transport=provider_names.adds_transport(self),
-            ),
+        program = Program(
+            application=application,
+            own_arguments=own_arguments,
+            archive=str(cached_archive()),
+            spec_file=spec_file,
+        )
+        return replace(
+            Submission.of(spec, self._arguments(), target, program=program),
+            adds_parent_job=provider_names.adds_parent_job(self),
+            adds_transport=provider_names.adds_transport(self),
         )
 
     def _arguments(self) -> SparkArguments:

@@ -42,6 +42,8 @@ _LEFT_TO_DRIVER: Final = (
     errors.UnsupportedTableError,
 )
 
+_WHY_SPARK: Final = "a Spark driver does this job, because %s"
+
 # Before these steps end, a transaction can be aborted without a trace.
 _ABORTABLE_STEPS: Final = frozenset({"opened", "locked", "snapshot", "staged", "body_done"})
 
@@ -90,7 +92,8 @@ class EngineOperator(HiveAcidSparkOperator):
         hook = HiveAcidHook(self.hive_acid_conn_id)
         spec = self._build_spec(context, hook.settings, None, job=job, number=number)
         result = self.result_now(spec) or self._result_on_worker(hook, spec)
-        if isinstance(result, str):
+        if not isinstance(result, JobResult):
+            self._submitter = None  # that of an earlier job
             with self._saying_why(result):
                 return super().run_one(context, number, job)
         took_s = round(time.time() - self._progress.began_s, 3)
@@ -166,8 +169,13 @@ class EngineOperator(HiveAcidSparkOperator):
         self._spec = job  # a kill of the task aborts the transactions of this attempt
         return dataclasses.replace(run(), phases=steps.phases)
 
-    def _result_on_worker(self, hook: HiveAcidHook, job: JobSpec) -> JobResult | str:
-        """Return the job's result, or why a driver must do it; empty if the engine is chosen."""
+    def _result_on_worker(
+        self, hook: HiveAcidHook, job: JobSpec
+    ) -> JobResult | errors.HiveAcidError | str:
+        """Return the job's result, or why a driver must do it; empty if the engine is chosen.
+
+        The reason is an error if the worker has failed, and not only for the lack of Spark.
+        """
         engine = self.chosen_engine or hook.settings.engine
         why_spark = self._why_spark() if engine is Engine.AUTO else ""
         if not why_spark and engine is not Engine.SPARK:
@@ -184,26 +192,42 @@ class EngineOperator(HiveAcidSparkOperator):
                     causes = error.causes
                 if self._is_killed or not any(isinstance(cause, excused) for cause in causes):
                     raise
-                if not isinstance(needed, errors.SparkNeededError):
-                    self.log.warning(
-                        "the worker cannot do this job, so a Spark driver does it: %s", error
-                    )
-                    return f"the worker cannot do this job: {error}"
-                why_spark = ", ".join([needed.reason, *getattr(error, "__notes__", ())])
+                return self._why_left(error, needed)
         if why_spark:
-            self.log.info("a Spark driver does this job, because %s", why_spark)
+            self.log.info(_WHY_SPARK, why_spark)
         return why_spark
 
+    def _why_left(
+        self, error: errors.HiveAcidError, needed: BaseException | None
+    ) -> errors.HiveAcidError | str:
+        """Log why a driver does a job that has failed here, and return the reason."""
+        if isinstance(needed, errors.SparkNeededError):
+            why_spark = ", ".join([needed.reason, *getattr(error, "__notes__", ())])
+            self.log.info(_WHY_SPARK, why_spark)
+            return why_spark if needed is error else error
+        self.log.warning("the worker cannot do this job, so a Spark driver does it: %s", error)
+        if isinstance(error, errors.PartitionsFailedError) and not any(
+            cause.retryable for cause in error.causes
+        ):
+            return f"the worker cannot do this job: {error}"
+        return error
+
     @contextmanager
-    def _saying_why(self, why_spark: str) -> Iterator[None]:
-        """Add why Spark is needed to an error that says that Spark cannot start."""
+    def _saying_why(self, why: errors.HiveAcidError | str) -> Iterator[None]:
+        """If Spark cannot start, raise the worker's error, or say why Spark is needed."""
         try:
             yield
         except (errors.ConfigurationError, errors.JobFailedError) as error:
-            has_java = self._submitter is None or self._submitter.has_java
-            if not why_spark or (has_java and isinstance(error, errors.JobFailedError)):
+            submitter = self._submitter
+            has_started = submitter is not None and submitter.process is not None
+            if isinstance(error, errors.JobFailedError):
+                has_started = submitter is None or submitter.has_java
+            if not why or has_started or self._is_killed:
                 raise
-            error.args = (f"{str(error).rstrip('.')}. Spark is needed because {why_spark}",)
+            if isinstance(why, errors.HiveAcidError):
+                why.add_note(f"Spark, which may succeed, cannot start: {error}")
+                raise why from why.__cause__  # it knows whether a retry can help
+            error.args = (f"{str(error).rstrip('.')}. Spark is needed because {why}",)
             raise
 
     def _left_to_driver(self, engine: Engine) -> tuple[type[errors.HiveAcidError], ...]:

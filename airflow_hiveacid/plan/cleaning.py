@@ -169,9 +169,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
 def _unread(state: AcidState, *, is_insert_only: bool) -> dict[str, str]:
     """Return the replaced paths with files that Hive's compactor ignores, and the reasons."""
     files = {
-        d.text: (d.unread[0].file.path, d.unread[0].why)
-        for d in state.obsolete_directories
-        if d.unread
+        d.text: (d.unread[0].path, d.unread[0].why) for d in state.obsolete_directories if d.unread
     }
     if not is_insert_only:
         files |= {
@@ -204,19 +202,21 @@ def plan_staging(
     return CleaningPlan(remove=tuple(remove), keep=tuple(keep), unseen=())
 
 
-def plan_unknown(
+def plan_unknown(  # noqa: PLR0913 - as for `plan_cleaning`
     unknown: Iterable[UnknownPath],
     seen: Mapping[str, FirstSeen],
     now_seen: FirstSeen,
     *,
     readers: Sequence[Reader],
     unknown_age_s: float,
+    is_dry: bool = False,
 ) -> CleaningPlan:
     """Return a plan that covers only unknown paths, whose removal a user has requested.
 
     A user may have moved an old file to its place just now, and clocks may be wrong. So a file also
     stays for `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in
-    `seen`; `now_seen` is the note for the others. A reader of another program may have listed it.
+    `seen`; `now_seen` is the note for the others, unless the run `is_dry`. A reader of another
+    program may have listed it.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -233,6 +233,8 @@ def plan_unknown(
             if entry.path not in seen:
                 unseen.append(entry.path)
             now_s, wait = now_seen.at_s, "found less than {} ago; may be removed in {}"
+            if is_dry and entry.path not in seen:
+                wait = "a cleaning may remove it {} after it has first found it"
             why_not = waits_for(first_seen, readers, now_s, SHORTEST_UNKNOWN_AGE_S, wait)
             waited_for |= dict.fromkeys(readers_before(first_seen, readers))
         why = why_not or f"unknown, and not changed for {age_text(entry.age_s)}: {entry.why}"

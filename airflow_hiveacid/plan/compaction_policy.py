@@ -181,18 +181,6 @@ _RATIO: Final = _Threshold(
 )
 
 
-LIMITS: Final = (
-    thresholds.Threshold.DELTA_COUNT,
-    thresholds.Threshold.DELTA_RATIO,
-    thresholds.Threshold.OBSOLETE_DIRECTORIES,
-    thresholds.Threshold.ABORTED_DIRECTORIES,
-    thresholds.Threshold.SMALL_FILES,
-    thresholds.Threshold.DELETED_ROWS,
-    thresholds.Threshold.ABORTED_TRANSACTIONS,
-    thresholds.Threshold.OLDEST_TRANSACTION_S,
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthLimits:
     """Limits of a table's health, at least one; a value reaches a limit if it is equal or higher.
@@ -234,6 +222,13 @@ class HealthLimits:
         """The limits that are not None."""
         limits = ((threshold, getattr(self, threshold.value)) for threshold in LIMITS)
         return {threshold: limit for threshold, limit in limits if limit is not None}
+
+
+LIMITS: Final = tuple(
+    thresholds.Threshold(limit.name)
+    for limit in fields(HealthLimits)
+    if limit.name != "small_file_bytes"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

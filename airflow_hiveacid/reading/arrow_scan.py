@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.values.column_types import arrow_type
+from airflow_hiveacid.storage.values.column_types import arrow_type, types_in
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_microseconds
 
@@ -274,7 +274,7 @@ def _without_padding(array: pa.Array, hive_type: hive.HiveType) -> pa.Array:
     """Return the values with trailing blanks stripped from each char, at any depth."""
     if isinstance(hive_type, hive.CharType):
         return pc.ascii_rtrim(array, " ")
-    if not has_char(hive_type):
+    if not any(isinstance(part, hive.CharType) for part in types_in(hive_type)):
         return array
     if array.offset:
         # An array with an offset cannot be rebuilt from its children, so copy the array.
@@ -293,21 +293,6 @@ def _without_padding(array: pa.Array, hive_type: hive.HiveType) -> pa.Array:
             return pa.ListArray.from_arrays(array.offsets, values, mask=mask)
         case _:
             return array
-
-
-def has_char(hive_type: hive.HiveType) -> bool:
-    """Return whether a type contains a char, at any depth."""
-    match hive_type:
-        case hive.CharType():
-            return True
-        case hive.ArrayType(element=element):
-            return has_char(element)
-        case hive.MapType(key=key, value=value):
-            return has_char(key) or has_char(value)
-        case hive.StructType(fields=fields):
-            return any(has_char(t) for _, t in fields)
-        case _:
-            return False
 
 
 IS_BORN: Final = "__is_born"

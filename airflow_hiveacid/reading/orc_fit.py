@@ -336,18 +336,10 @@ class SparkManner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlainVerdict:
-    """The verdict on one file.
+class PlainVerdict(FileFit):
+    """The verdict on one file of an insert-only or flat table, which Spark may read by `manner`."""
 
-    `rows` is the number of rows in the file; if `is_outside`, no row is in the requested ranges.
-    `why_not` is the reason why Spark's reader must not read the file; None if it may, with
-    `manner`.
-    """
-
-    rows: int
     manner: SparkManner
-    why_not: str | None = None
-    is_outside: bool = False
 
 
 def judged_plain(

@@ -19,18 +19,18 @@ from typing import Final
 
 from airflow_hiveacid.format import errors, versions
 from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.change_range import (
-    ChangeRange,
-    ChangeSegment,
-    segments_of,
-    settled,
-    up_to,
-)
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of
 from airflow_hiveacid.format.directories import AcidDirectory, Listing
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
 from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.records import CommitNote, Promises, Tag, TimeBounds
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import (
+    Snapshot,
+    ValidTxnList,
+    ValidWriteIdList,
+    settled,
+    up_to,
+)
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TransactionalKind
 from airflow_hiveacid.metastore.compaction_queue import CompactionEntry
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now
@@ -71,9 +71,10 @@ class TableHistory:
     """The known versions of a table, and its recent compactions.
 
     `oldest` is the oldest version that is readable in all partitions, and `newest` the newest one
-    that has committed; 0 if there is none. `compactions` come from the compaction queue, so old
-    ones are missing. `open_write_id` is the lowest open one: no version from it on is readable by
-    its number before that write ends.
+    that has committed, or `oldest` if that is greater, because a base covers aborted writes after
+    the newest commit; 0 if there is none. `compactions` come from the compaction queue, so old ones
+    are missing. `open_write_id` is the lowest open one: no version from it on is readable by its
+    number before that write ends.
     """
 
     table: str
@@ -131,10 +132,11 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
         versions.append(replace(entry, is_readable=readable.holds(write_id), tags=own_tags))
         if most is not None and len(versions) >= most:
             break
+    oldest = readable.oldest()
     return TableHistory(
         table=str(table.ref),
-        oldest=readable.oldest(),
-        newest=versions[0].number if versions else 0,
+        oldest=oldest,
+        newest=max(versions[0].number, oldest) if versions else 0,
         is_kept=past.promised.keeping is not None,
         versions=tuple(versions),
         tags=tags,
@@ -240,7 +242,7 @@ class WriteRange:
     def check_vanished(self, names: Collection[PartitionName]) -> None:
         """Raise an error if the changes need missing partitions (`names`)."""
         for name in sorted(names, key=str):
-            raise self._gone(f"partition {name} was dropped together with its rows", 0)
+            raise self._gone(f"partition {name} was dropped together with its rows")
 
     def segments(self, info: PartitionInfo, listing: Listing) -> tuple[ChangeSegment, ...]:
         """Return the segments of the range in a root; the listing must be current."""
@@ -295,7 +297,7 @@ class WriteRange:
         if why is None and self._loss_detector.removed_between(info.name, since, until):
             why = f"files at {info.location} were removed without a write ID"
         if why is not None:
-            raise self._gone(why, 0)
+            raise self._gone(why)
 
     def _check_held(
         self, info: PartitionInfo, listing: Listing, segments: tuple[ChangeSegment, ...]
@@ -308,7 +310,7 @@ class WriteRange:
             state = segments[0].state
             why = self._loss_detector.missed(info, state, self.part.since)
             if why is not None:
-                raise self._gone(why, 0)
+                raise self._gone(why)
         else:
             state = resolve(listing, self.now, self.txns, self.table.kind)
         name = self.held.get(str(info.name))
@@ -317,8 +319,7 @@ class WriteRange:
         if versions.not_held(state, [name]) is not None:
             raise self._gone(
                 f"{name} was at {info.location} at that version and was removed without a"
-                " write ID, for example by TRUNCATE of Hive 3.1 or by hand",
-                0,
+                " write ID, for example by TRUNCATE of Hive 3.1 or by hand"
             )
 
     @cached_property
@@ -330,9 +331,9 @@ class WriteRange:
         resets = VersionNotes.of(self.table).resets()
         return LossDetector(table=self.table, commits=self.commits, resets=resets)
 
-    def _gone(self, why: str, oldest: int) -> errors.ChangesGoneError:
+    def _gone(self, why: str) -> errors.ChangesGoneError:
         return errors.ChangesGoneError(
-            table=self.table.ref, since=self.part.since.high_watermark, oldest=oldest, why=why
+            table=self.table.ref, since=self.part.since.high_watermark, oldest=0, why=why
         )
 
 

@@ -14,10 +14,10 @@ from typing import Final
 
 from airflow_hiveacid.format import errors, table as tables
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, is_news, settled, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, is_news
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.snapshot import Snapshot, settled, up_to
 from airflow_hiveacid.metastore.listed_tables import partitions_of
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import MetastorePort, snapshot_now

@@ -28,6 +28,7 @@ from airflow_hiveacid.format.errors import HiveAcidError, JobFailedError
 from airflow_hiveacid.format.ids import BucketId, TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName
 from airflow_hiveacid.format.records import OwnCompaction
+from airflow_hiveacid.format.rivals import come_since, first_rival
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts, CompactionOutcome
@@ -56,7 +57,7 @@ from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.keeping import note_as_ours
 from airflow_hiveacid.writing.event_files import writer_options
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.overtaking import RivalCheck
+from airflow_hiveacid.writing.overtaking import rival_error
 from airflow_hiveacid.writing.publish import (
     Replacement,
     SharedNotes,
@@ -170,21 +171,24 @@ class Compactor:
     def _look(
         self, doing: WriteKind, policy: ConflictPolicy
     ) -> Callable[[MetastoreTransaction], None]:
+        """Return the check for conflicting commits of others since now, which it refuses."""
         if not looks_for_rivals(policy, doing):
             return lambda _: None
         # List the directories first, so that the write IDs cover every listed one.
         ref, location = self.facts.table.ref, self.facts.partition.location
         directories = frozenset(list_directories(*open_location(location)))
-        began = self.client.valid_write_ids([ref], self.client.valid_txns())
-        return RivalCheck(
-            client=self.client,
-            table=ref,
-            location=location,
-            policy=policy,
-            doing=doing,
-            there=directories,
-            began=began[ref],
-        ).check
+        began = self.client.valid_write_ids([ref], self.client.valid_txns())[ref]
+
+        def check(txn: MetastoreTransaction) -> None:
+            newest = txn.newest(ref)
+            names = list_directories(*open_location(location))
+            now = newest.write_ids(ref), newest.txns
+            foreign_writes = come_since(names, directories, began, now)
+            rival = first_rival(foreign_writes, policy, self.client.generation, doing)
+            if rival is not None:
+                raise rival_error(rival, location, policy, txn.txn_id, loser="compaction")
+
+        return check
 
     def _compact(
         self,
@@ -318,24 +322,23 @@ class Compactor:
         if self.facts.table.kind is TransactionalKind.INSERT_ONLY:
             (output,) = outputs
             files = self._write_plain(plan, str(output), staging, options)
-            files += self._empty_results(outputs, files, staging)
-            return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
-        works = [
-            BucketCompaction(
-                table=self.facts.table.ref,
-                columns=self.facts.table.columns,
-                bucket_id=bucket.bucket_id,
-                inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
-                deletes=bucket.deletes,
-                write_ids=write_ids,
-                outputs=outputs,
-                staging=staging,
-                options=options,
-                shared=bucket.shared,
-            )
-            for bucket in buckets_by_rows(plan.state, write_ids)
-        ]
-        files = [self._staged(file) for file in self.engine.buckets(works)]
+        else:
+            works = [
+                BucketCompaction(
+                    table=self.facts.table.ref,
+                    columns=self.facts.table.columns,
+                    bucket_id=bucket.bucket_id,
+                    inserts=bucket.inserts if plan.is_major else bucket.delta_inserts,
+                    deletes=bucket.deletes,
+                    write_ids=write_ids,
+                    outputs=outputs,
+                    staging=staging,
+                    options=options,
+                    shared=bucket.shared,
+                )
+                for bucket in buckets_by_rows(plan.state, write_ids)
+            ]
+            files = [self._staged(file) for file in self.engine.buckets(works)]
         files += self._empty_results(outputs, files, staging)
         return assemble(files, {self.facts.name: staging}, is_compacted=plan.is_major)
 

@@ -5,25 +5,22 @@ lock the table, and commit: its base would hide rows of the lower write ID. Any 
 write ID overtakes an overwrite, because it would remain visible; an append does no harm to an
 append. See docs/decisions/restarts.md.
 
-The metastore does not check compactions for conflicts, so the time of `RivalCheck.check` counts as
-the compaction's commit time.
+The metastore does not check compactions for conflicts, so the time of a `Compactor`'s check counts
+as the compaction's commit time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow_hiveacid.format.conflicts import ConflictPolicy, WriteKind
+from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import Winner, WriteConflictError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, parse_directory_name
-from airflow_hiveacid.format.rivals import ForeignWrite, come_since, first_rival
+from airflow_hiveacid.format.rivals import ForeignWrite
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
-from airflow_hiveacid.format.table import PartitionInfo, TableRef
-from airflow_hiveacid.metastore.port import MetastorePort
-from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransaction
+from airflow_hiveacid.format.table import PartitionInfo
 from airflow_hiveacid.storage.stores.listing import list_directories
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.threads import results_in_order
@@ -95,27 +92,3 @@ def rival_error(
         f" running, and the policy {policy.value} allows only the first of the two commits",
         winner=Winner(write_id=rival.write_id, did=rival.doing.value, directory=rival.directory),
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RivalCheck:
-    """The check for rivals since a compaction of a partition with `began` and `there`."""
-
-    client: MetastorePort
-    table: TableRef
-    location: str
-    policy: ConflictPolicy
-    doing: WriteKind
-    there: frozenset[str]
-    began: ValidWriteIdList
-
-    def check(self, txn: MetastoreTransaction) -> None:
-        """Raise WriteConflictError if a conflicting commit was made since the compaction began."""
-        newest = txn.newest(self.table)
-        names = list_directories(*open_location(self.location))
-        foreign_writes = come_since(
-            names, self.there, self.began, (newest.write_ids(self.table), newest.txns)
-        )
-        rival = first_rival(foreign_writes, self.policy, self.client.generation, self.doing)
-        if rival is not None:
-            raise rival_error(rival, self.location, self.policy, txn.txn_id, loser="compaction")

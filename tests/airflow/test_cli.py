@@ -23,7 +23,10 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_support import Connections
+from tests.support.cases import cases_of
 from tests.unit.storage.orc_tables import insert, write_acid
+
+ARGVS = [argv for argv, _ in cases_of(Path(__file__).with_name("cases") / "airflow_commands.txt")]
 
 
 def group() -> GroupCommand:
@@ -112,29 +115,7 @@ def test_a_command_calls_the_metastore_of_the_default_or_the_given_connection(
 
 
 @pytest.mark.usefixtures("asked", "connections")
-@pytest.mark.parametrize(
-    "argv",
-    [
-        "tables",
-        "health default.t",
-        "explain default.t",
-        "transactions",
-        "locks",
-        "abort 3",
-        "cancel default.t",
-        "inspect default.t",
-        "scan default.t",
-        "plan default.t --delta-count 2",
-        "compact default.t --delta-count 2",
-        "clean default.t",
-        "own default.t",
-        "convert default.t --to full_acid --dry-run",
-        "history default.t",
-        "tag default.t closing",
-        "keep default.t --readable-for 7days",
-        "restore default.t --version 1",
-    ],
-)
+@pytest.mark.parametrize("argv", ARGVS)
 def test_each_command_does_its_work_under_airflow(
     run: Callable[..., tuple[int, str, str]], server: FakeMetastore, tmp_path: Path, argv: str
 ) -> None:
@@ -154,12 +135,7 @@ def test_each_command_does_its_work_under_airflow(
 
 
 def test_the_commands_that_were_tried_are_all_that_call_the_metastore() -> None:
-    (mark,) = [
-        mark
-        for mark in test_each_command_does_its_work_under_airflow.pytestmark  # type: ignore[attr-defined]
-        if mark.name == "parametrize"
-    ]
-    tried = {argv.split()[0] for argv in mark.args[1]}
+    tried = {argv.split()[0] for argv in ARGVS}
     assert tried | {"check"} == {one.name for one in COMMANDS if one.calls_metastore}
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk import DAG
 from airflow.sdk.module_loading import import_string
 from pyarrow import orc
 
@@ -23,7 +22,6 @@ from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionFailedError,
-    ConfigurationError,
     MetastoreUnavailableError,
     MetastoreVersionError,
     NotTransactionalError,
@@ -66,7 +64,6 @@ from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.airflow_minors import DagSerialization
 from tests.support.airflow_support import Connections, Warehouse, context_of, run_task
 from tests.support.results_page import fields_in_the_page
 
@@ -284,24 +281,6 @@ def test_many_reached_limits_fit_into_an_xcom() -> None:
     found = sensor.execute_complete(context_of(), {"due": due})  # type: ignore[arg-type]
     assert len(json.dumps(found)) <= MOST_BYTES
     assert len(found["reached"]) + found["reached_omitted"] == len(due)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({}, "no limit is given"),
-        ({"delta_count": 0}, "delta_count must be above 0"),
-        ({"small_files": "1.5"}, "small_files must be a whole number"),
-        ({"delta_ratio": -0.1}, "delta_ratio must be a number of 0 or more"),
-        ({"delta_count": 1, "small_file_bytes": 0}, "small_file_bytes must be above 0"),
-        ({"deleted_rows": "{{ 5 }}", "oldest_transaction_s": 0}, "oldest_transaction_s must be"),
-    ],
-)
-def test_a_missing_or_invalid_limit_is_refused_while_the_dag_is_parsed(
-    arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"task 's'.*{message}"):
-        HiveAcidHealthSensor(task_id="s", table="demo.t", **arguments)
 
 
 # ---- compactions ---------------------------------------------------------------------------------
@@ -629,11 +608,6 @@ def test_the_log_names_the_transaction_user_job_and_age_of_a_blocking_lock_but_n
     )
 
 
-def test_an_unknown_lock_type_is_refused_while_the_dag_is_parsed() -> None:
-    with pytest.raises(ConfigurationError, match="task 's', argument lock: lock must be one of"):
-        HiveAcidLockFreeSensor(task_id="s", table="demo.t", lock="shared")
-
-
 # ---- what they have in common --------------------------------------------------------------------
 
 
@@ -832,14 +806,6 @@ def test_a_missing_table_fails_the_task_at_once(
 ) -> None:
     with pytest.raises(TableNotFoundError):
         run_task(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
-
-
-def test_the_sensors_can_be_serialised_and_read_back() -> None:
-    with DAG("d", schedule=None) as dag:
-        for sensor, arguments in SENSORS.items():
-            sensor(task_id=sensor.__name__, table="demo.t", **arguments)
-    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    assert {task.task_id for task in read_back.tasks} == {one.__name__ for one in SENSORS}
 
 
 def test_the_results_page_documents_every_field_of_the_sensors(server: Server) -> None:

@@ -4,11 +4,13 @@ import asyncio
 import json
 import socket
 from functools import partial
+from pathlib import Path
 
 import pytest
 from airflow.sdk import Connection
 
 from airflow_hiveacid import acid
+from airflow_hiveacid.format.codec import Codec
 from airflow_hiveacid.format.conflicts import ConflictPolicy
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.hooks.connection import (
@@ -25,8 +27,9 @@ from airflow_hiveacid.provider_info import get_provider_info
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 from tests.support.airflow_minors import IS_3_1
 from tests.support.airflow_support import Connections
+from tests.support.cases import cases_of
 
-KERBEROS = {"authentication": "kerberos", "kerberos_service": "hive/_HOST@R"}
+CASES = Path(__file__).with_name("cases")
 HEADER = {"authentication": "header"}
 
 
@@ -34,28 +37,32 @@ def _parse(host: str = "hms", port: int | None = None, **extra: object) -> Metas
     return parse_settings(ConnectionFields(conn_id="hms_prod", host=host, port=port, extra=extra))
 
 
-def test_host_and_port_name_the_server() -> None:
-    assert _parse("hms", 9090).endpoint.uris == ("thrift://hms:9090",)
-
-
-def test_the_default_port_is_9083() -> None:
-    assert _parse("hms").endpoint.uris == ("thrift://hms:9083",)
-
-
-def test_several_hosts_keep_their_order_and_their_own_ports() -> None:
-    endpoint = _parse("b, a:9085 ,thrift://c", 9084).endpoint
-    assert endpoint.uris == ("thrift://b:9084", "thrift://a:9085", "thrift://c:9084")
-
-
-def test_uris_take_precedence_over_the_host() -> None:
-    assert _parse("hms", uris="thrift://x:1,thrift://y:2").endpoint.uris == (
-        "thrift://x:1",
-        "thrift://y:2",
-    )
-
-
-def test_an_ipv6_address_keeps_its_brackets() -> None:
-    assert _parse("[::1]:9090").endpoint.uris == ("thrift://[::1]:9090",)
+@pytest.mark.parametrize(
+    ("host", "port", "extra", "uris"),
+    [
+        ("hms", 9090, {}, ["thrift://hms:9090"]),
+        ("hms", None, {}, ["thrift://hms:9083"]),
+        ("[::1]:9090", None, {}, ["thrift://[::1]:9090"]),
+        (
+            "b, a:9085 ,thrift://c",
+            9084,
+            {},
+            ["thrift://b:9084", "thrift://a:9085", "thrift://c:9084"],
+        ),
+        ("hms", None, {"uris": "thrift://x:1,thrift://y:2"}, ["thrift://x:1", "thrift://y:2"]),
+        (
+            "",
+            None,
+            {**HEADER, "transport": "https", "uris": "https://a/gate/hms/,b:1"},
+            ["https://a:9083/gate/hms", "https://b:1"],
+        ),
+    ],
+)
+def test_the_servers_are_those_of_host_and_port_or_of_uris(
+    host: str, port: int | None, extra: dict[str, str], uris: list[str]
+) -> None:
+    fields = ConnectionFields(conn_id="c", host=host, port=port, login="etl", extra=extra)
+    assert parse_settings(fields).endpoint.uris == tuple(uris)
 
 
 @pytest.mark.parametrize("host", ["[::1", "thrift://a\u2100.com", "hms:port"])
@@ -140,120 +147,26 @@ def test_blank_fields_of_the_connection_form_are_ignored() -> None:
     assert _parse(**blank) == _parse()
 
 
-@pytest.mark.parametrize(
-    ("field", "extra"),
-    [
-        ("transport", {"transport": "kerberos"}),
-        ("verify_host", {"verify_host": "perhaps"}),
-        ("call_timeout_s", {"call_timeout_s": "soon"}),
-        ("call_timeout_s", {"call_timeout_s": 0}),
-        ("lock_timeout_s", {"lock_timeout_s": -1}),
-        ("conflict_policy", {"conflict_policy": "lax"}),
-        ("allow_unsafe_expressions", {"allow_unsafe_expressions": "perhaps"}),
-        ("connect_timeout_s", {"connect_timeout_s": "nan"}),
-        ("connect_timeout_s", {"connect_timeout_s": "1_0"}),
-        ("connect_timeout_s", {"connect_timeout_s": "\u0661\u0660"}),
-        ("result_dir", {"result_dir": 7}),
-        ("uris", {"uris": "http://hms:9083"}),
-        ("uris", {"uris": "thrift://hms:99999"}),
-        ("uris", {"uris": "thrift://hms:nine"}),
-        ("uris", {"uris": "thrift://hms:9083/db"}),
-        ("ca_certificate", {"ca_certificate": "/ca.pem"}),
-        ("client_key", {"transport": "tls", "client_certificate": "/c.pem"}),
-        ("ca_certificate", {"transport": "http", "ca_certificate": "/ca.pem"}),
-        ("uris", {**HEADER, "transport": "http", "uris": "thrift://hms:9083"}),
-        ("uris", {**HEADER, "transport": "https", "uris": "http://hms:9083"}),
-        ("uris", {"uris": "thrift://etl:hunter2@hms:9083"}),
-        ("authentication", {"authentication": "ntlm"}),
-        ("authentication", {"transport": "http"}),
-        ("authentication", {"transport": "https", **KERBEROS}),
-        ("authentication", {"authentication": "password", "secret_from": "env:P"}),
-        ("authentication", {**KERBEROS, "kerberos_service": "hive"}),
-        ("authentication", {**KERBEROS, "kerberos_keytab": "/k"}),
-        ("kerberos_service", {"authentication": "kerberos"}),
-        ("kerberos_keytab", {"kerberos_keytab": "/k"}),
-        ("secret_from", {**KERBEROS, "secret_from": "env:P"}),
-        ("secret_from", {"authentication": "password", "transport": "tls"}),
-        ("secret_from", {"authentication": "token", "secret_from": "hunter2"}),
-        ("secret_in_clear", {**KERBEROS, "secret_in_clear": True}),
-        ("protection", {"protection": "privacy"}),
-        ("protection", {**KERBEROS, "protection": "some"}),
-    ],
-)
-def test_an_error_names_the_wrong_field_and_its_connection(
-    field: str, extra: dict[str, object]
-) -> None:
-    fields = ConnectionFields(conn_id="hms_prod", host="hms", login="etl", extra=extra)
+@pytest.mark.parametrize(("extra", "field"), cases_of(CASES / "wrong_fields.txt"))
+def test_an_error_names_the_wrong_field_and_its_connection(extra: str, field: str) -> None:
+    fields = ConnectionFields(conn_id="hms_prod", host="hms", login="etl", extra=json.loads(extra))
     with pytest.raises(ConfigurationError) as caught:
         parse_settings(fields)
-    assert str(caught.value).startswith(f"connection 'hms_prod', field '{field}': ")
+    assert str(caught.value).startswith(f"connection 'hms_prod', field '{field.strip()}': ")
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("extra", "transport", "login"),
-    [
-        ({"authentication": "none"}, Transport.PLAIN, None),
-        (
-            {
-                "authentication": "Kerberos",
-                "kerberos_service": "hive/_HOST@R",
-                "kerberos_client": "etl@R",
-                "kerberos_keytab": "/k",
-                "protection": "privacy",
-            },
-            Transport.PLAIN,
-            endpoint.KerberosLogin(
-                service="hive/_HOST@R",
-                client="etl@R",
-                keytab="/k",
-                protection=endpoint.Protection.PRIVACY,
-            ),
-        ),
-        (
-            {**KERBEROS, "transport": "tls", "kerberos_cache": "FILE:/c"},
-            Transport.TLS,
-            endpoint.KerberosLogin(service="hive/_HOST@R", cache="FILE:/c"),
-        ),
-        ({"authentication": "token"}, Transport.PLAIN, endpoint.TokenLogin()),
-        (
-            {"authentication": "token", "secret_from": "file:/t", "protection": "integrity"},
-            Transport.PLAIN,
-            endpoint.TokenLogin(
-                token=endpoint.SecretSource(file="/t"), protection=endpoint.Protection.INTEGRITY
-            ),
-        ),
-        (
-            {"transport": "tls", "authentication": "password", "secret_from": "env:P"},
-            Transport.TLS,
-            endpoint.PasswordLogin(user="etl", password=endpoint.SecretSource(variable="P")),
-        ),
-        (
-            {"authentication": "password", "secret_from": "env:P", "secret_in_clear": "true"},
-            Transport.PLAIN,
-            endpoint.PasswordLogin(
-                user="etl", password=endpoint.SecretSource(variable="P"), in_clear=True
-            ),
-        ),
-        (
-            {"transport": "https", "authentication": "bearer", "secret_from": "file:/jwt"},
-            Transport.HTTPS,
-            endpoint.BearerLogin(bearer=endpoint.SecretSource(file="/jwt")),
-        ),
-        (
-            {"transport": "http", "authentication": "header"},
-            Transport.HTTP,
-            endpoint.HeaderLogin(user="etl"),
-        ),
-    ],
-)
-def test_every_kind_of_login_is_read_from_the_connection(
-    extra: dict[str, object], transport: Transport, login: endpoint.Login | None
-) -> None:
-    fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=extra)
-    endpoint = parse_settings(fields).endpoint
-    assert (endpoint.transport, endpoint.login, endpoint.user) == (transport, login, "etl")
-    assert endpoint.uris == (f"{transport.scheme}://hms:9083",)
+@pytest.mark.parametrize(("extra", "expected"), cases_of(CASES / "logins.txt"))
+def test_every_kind_of_login_is_read_from_the_connection(extra: str, expected: str) -> None:
+    scheme, _, login = expected.strip().partition(" ")
+    kind, _, given = login.partition(" ")
+    transport = Transport(scheme)
+    fields = ConnectionFields(conn_id="c", host="hms", login="etl", extra=json.loads(extra))
+    found = parse_settings(fields).endpoint
+    assert (found.transport, found.user) == (transport, "etl")
+    assert found.uris == (f"{transport.scheme}://hms:9083",)
+    read = Codec().read(getattr(endpoint, kind), json.loads(given)) if kind else None
+    assert found.login == read
 
 
 @pytest.mark.parametrize("kind", ["password", "header"])
@@ -263,19 +176,6 @@ def test_a_login_without_its_user_raises_an_error_that_names_the_login_field(kin
     )
     with pytest.raises(ConfigurationError, match="field 'login'"):
         _parse(authentication=kind, **extra)
-
-
-def test_an_https_uri_keeps_its_path() -> None:
-    fields = ConnectionFields(
-        conn_id="c",
-        login="etl",
-        extra={
-            "transport": "https",
-            "uris": "https://a/gate/hms/,b:1",
-            "authentication": "header",
-        },
-    )
-    assert parse_settings(fields).endpoint.uris == ("https://a:9083/gate/hms", "https://b:1")
 
 
 def test_a_connection_without_an_address_raises_an_error_that_names_the_host_field() -> None:

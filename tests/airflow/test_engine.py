@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from airflow.sdk import BaseOperator
 
-from airflow_hiveacid.arrow import compaction
+from airflow_hiveacid.arrow import compaction, job as arrow_job
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
@@ -221,7 +221,7 @@ def test_without_a_spark_connection_the_worker_runs_what_it_can(
     assert spark.calls == []
 
 
-_TYPE_OF_7 = r"string '7' may not be exact in id, of type int; give it its type, as in .*\}\}\"\}$"
+_TYPE_OF_7 = r"string '7' may not be exact in id, of type int; write 7, or the parameter .*\"7\"\}$"
 
 
 def test_an_error_that_spark_cannot_start_says_why_the_task_needs_it(
@@ -273,13 +273,19 @@ def _with_seven(kind: str, **given: Any) -> BaseOperator:  # noqa: ANN401
 
 @pytest.mark.parametrize("kind", ["delete", "update", "merge", "insert"])
 def test_a_string_that_is_no_number_is_the_only_cause_unless_spark_can_decide(
-    spark: FakeSpark, connections: Connections, kind: str
+    spark: FakeSpark, connections: Connections, tmp_path: Path, kind: str
 ) -> None:
-    cause = r"^table d\.t: column 'id' is int, but the value is 'seven'; cast the value$"
+    cause = r"^table d\.t: column 'id' is int, but the value is 'seven'; give a value of this type"
     with pytest.raises(TypeMismatchError, match=cause):
         run_task(_with_seven(kind, engine="worker"))
+    with pytest.raises(TypeMismatchError, match=cause) as caught:
+        run_task(_with_seven(kind, spark_bin_dir=str(tmp_path)))
+    assert "cannot start: there is no spark-submit" in caught.value.__notes__[0]
     run_task(_with_seven(kind))  # no row may need the cast
     assert len(spark.calls) == 1
+    spark.tell(error={"type": "ConfigurationError", "message": "the driver's own"}, exit_code=10)
+    with pytest.raises(ConfigurationError, match=r"^the driver's own$"):
+        run_task(_with_seven(kind))
     connections.remove("spark_default")
     with pytest.raises(TypeMismatchError, match=cause):
         run_task(_with_seven(kind))
@@ -516,6 +522,39 @@ def test_a_driver_compacts_what_the_worker_cannot_write(
 
 
 @pytest.mark.usefixtures("_two_deltas")
+@pytest.mark.parametrize("has_submit", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(_insert, (1, "a"), number=3),
+        partial(HiveAcidSqlOperator, task_id="sql", sql="DELETE FROM d.t WHERE id = 1"),
+        _compact,
+        partial(HiveAcidCompactTablesOperator, task_id="all", tables="d.*", choice="major"),
+    ],
+)
+def test_an_outage_is_retried_where_spark_cannot_start(
+    make: Callable[..., BaseOperator],
+    has_submit: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailableError(location="s3a://b", action="read", reason="503")
+
+    def no_java(*_: object) -> None:
+        raise ConfigurationError("spark-submit cannot run java.")
+
+    monkeypatch.setattr(arrow_job, "prepared_job", away)
+    monkeypatch.setattr(compaction, "prepared_compaction", away)
+    monkeypatch.setattr(before_submit, "check_java", no_java)
+    given = {} if has_submit else {"spark_bin_dir": str(tmp_path)}
+    with pytest.raises(StoreUnavailableError, match="503") as caught:
+        run_task(make(**given))
+    why = "spark-submit cannot run java" if has_submit else "there is no spark-submit"
+    assert f"Spark, which may succeed, cannot start: {why}" in caught.value.__notes__[0]
+
+
+@pytest.mark.usefixtures("_two_deltas")
 @pytest.mark.parametrize("engine", ["auto", "worker"])
 def test_only_failures_after_which_no_driver_tries_pause_a_partition(
     spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, engine: str
@@ -548,7 +587,7 @@ def test_without_a_spark_connection_the_task_fails_with_the_error_of_the_worker(
 
 @pytest.mark.usefixtures("_two_deltas")
 def test_no_driver_repeats_partitions_that_failed_for_another_reason_than_their_files(
-    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     table = client.get_table(_REF)
     causes: list[HiveAcidError] = [_LATE]
@@ -561,7 +600,12 @@ def test_no_driver_repeats_partitions_that_failed_for_another_reason_than_their_
     with pytest.raises(PartitionsFailedError):
         run_task(_compact(engine="auto"))
     assert spark.calls == []
+    causes[:] = [ConfigurationError("no such key")]
+    with pytest.raises(ConfigurationError, match=r"(?s)no spark-submit in .*no such key"):
+        run_task(_compact(spark_bin_dir=str(tmp_path)))
     causes.append(StoreUnavailableError(location="file:/t", action="read", reason="no login"))
+    with pytest.raises(PartitionsFailedError, match="no login"):
+        run_task(_compact(spark_bin_dir=str(tmp_path)))
     run_task(_compact(engine="auto"))
     assert len(spark.calls) == 1
 

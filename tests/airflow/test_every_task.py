@@ -14,6 +14,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid import operators, sensors
 from airflow_hiveacid.airflow_names import TaskDeferred, stats
+from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.operators.retries import DEFAULT_RETRY_POLICY
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.submission import submitter
@@ -22,9 +23,10 @@ from airflow_hiveacid.watch import Observation
 from tests.support.airflow_support import Connections, FakeSpark, TaskLog, context_of, run_task
 from tests.support.cases import cases_of
 
+_CASES: Final = Path(__file__).with_name("cases")
 _ARGUMENTS: Final[Mapping[str, dict[str, Any]]] = {
     text.partition(" ")[0]: json.loads(text.partition(" ")[2])
-    for text, _ in cases_of(Path(__file__).with_name("cases") / "arguments.txt")
+    for text, _ in cases_of(_CASES / "arguments.txt")
 }
 _OPERATORS: Final = [
     name for name in operators.__all__ if isinstance(getattr(operators, name), type)
@@ -56,7 +58,7 @@ def _class_of(name: str) -> Any:  # noqa: ANN401 - an operator or a sensor
     return getattr(operators if name in operators.__all__ else sensors, name)
 
 
-def _task(name: str, **more: Any) -> Any:  # noqa: ANN401
+def _task(name: str, /, **more: Any) -> Any:  # noqa: ANN401
     return _class_of(name)(task_id="task", **{**_ARGUMENTS[name], **more})
 
 
@@ -83,6 +85,13 @@ def test_every_argument_is_templated_except_polling_and_switches(name: str) -> N
 @pytest.mark.parametrize("name", _ARGUMENTS)
 def test_every_operator_and_sensor_has_a_retry_policy(name: str) -> None:
     assert _task(name).retry_policy is DEFAULT_RETRY_POLICY
+
+
+@pytest.mark.parametrize(("text", "message"), cases_of(_CASES / "refused_arguments.txt"))
+def test_a_wrong_argument_is_refused_while_the_dag_is_parsed(text: str, message: str) -> None:
+    name, _, arguments = text.partition(" ")
+    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message.strip()}"):
+        _task(name, **json.loads(arguments))
 
 
 @pytest.mark.promise("A11")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -30,6 +32,7 @@ from airflow_hiveacid.sensors.hive_acid import HiveAcidCompactionNeededSensor
 from airflow_hiveacid.ui.plugin import HiveAcidPlugin
 from tests.support import cluster_tasks
 from tests.support.airflow_support import Connections, FakeSpark, StateStore, context_of, run_task
+from tests.support.cases import cases_of
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import FAILED, RUNNING, SUCCEEDED, ResourceManager as Pretended
 
@@ -471,31 +474,15 @@ def test_ids_are_quoted_in_urls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "url", "reason"),
-    [
-        ("application_url", "http://a/{driver}", r"\{driver\} is no field; use \{namespace\}"),
-        ("application_url", "http://a/{pod!r}", r"\{pod!r\} is no field"),
-        ("application_url", "http://a/{pod", r"\{pod is no field"),
-        ("application_url", "http://a/{{pod}}", "is no field"),
-        ("application_url", "javascript:alert('{pod}')", "begins with http"),
-        ("application_url", "k8s.example.com/{pod}", "begins with http"),
-        ("application_url", "http://a:port/{pod}", "begins with http"),
-        ("application_url", {"url": "http://a/"}, "begins with http"),
-        ("application_url", "https://u:hunter2@a/{pod}", "remove the login"),
-        ("application_url", "https://a/{pod}?a=1&api_key=hunter2", "remove the parameter"),
-        ("application_url", "https://a/{pod}#/x?token=hunter2", "remove the parameter"),
-        ("history_url", "ftp://history", "begins with http"),
-        ("history_url", "http://u:hunter2@history", "remove the login"),
-        ("history_url", "http://history/{application_id}", "address alone"),
-        ("history_url", "http://history/?a=1", "address alone"),
-        ("history_url", "http://history/#a", "address alone"),
-    ],
+    ("extra", "reason"), cases_of(Path(__file__).with_name("cases") / "page_addresses.txt")
 )
 def test_an_invalid_page_address_is_refused_before_submission(
-    spark: FakeSpark, connections: Connections, name: str, url: object, reason: str
+    spark: FakeSpark, connections: Connections, extra: str, reason: str
 ) -> None:
-    connections.add("spark_default", "spark", host="local[1]", extra={name: url})
-    with pytest.raises(ConfigurationError, match=rf"'spark_default'.*'{name}'.*{reason}") as caught:
+    given = json.loads(extra)
+    connections.add("spark_default", "spark", host="local[1]", extra=given)
+    message = rf"'spark_default'.*'{next(iter(given))}'.*{reason.strip()}"
+    with pytest.raises(ConfigurationError, match=message) as caught:
         run_task(cluster_tasks.deletion(), context_of())
     assert "hunter2" not in str(caught.value)
     assert spark.calls == []

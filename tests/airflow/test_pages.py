@@ -17,6 +17,9 @@ from uuid import uuid4
 import httpx
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
@@ -24,9 +27,11 @@ from airflow_hiveacid.format.conflicts import LockType
 from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, components_to_define
+from airflow_hiveacid.operators import collect as operator
 from airflow_hiveacid.operators.reporting import document, survey as surveys
 from airflow_hiveacid.operators.reporting.survey import Survey, survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
+from airflow_hiveacid.ui import web
 from tests.support.airflow_support import Warehouse
 
 # Airflow's own modules of the API server import Starlette's test client.
@@ -166,9 +171,7 @@ def test_a_button_sends_parameters_of_the_operations_dag() -> None:
 
 
 def test_every_endpoint_accepts_only_get_requests() -> None:
-    from airflow_hiveacid.ui.web import app, scripts  # noqa: PLC0415 - needs the home
-
-    methods = {m for one in (app, scripts) for route in one.routes for m in route.methods}
+    methods = {m for one in (web.app, web.scripts) for route in one.routes for m in route.methods}
     assert methods == {"GET"}
 
 
@@ -221,25 +224,21 @@ def collect(
     queue: list[Any] | None = None,
 ) -> None:
     """Stores the numbers of a collection of one table in one task."""
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.operators.collect import COLLECTED_KEY  # noqa: PLC0415 - as above
-
     settings: dict[str, Any] = {"connection": connection, "delta_count": 10, "delta_ratio": 0.1}
     moment = NOON + timedelta(minutes=minute)
     made = document.document(
         [numbers(table)], measured_s=moment.timestamp(), settings=settings, queue=queue or []
     )
     key = {"dag_run_id": minute, "dag_id": "dag", "run_id": f"run {minute}", "task_id": task}
-    database.add(XComModel(**key, map_index=index, key=COLLECTED_KEY, value=made, timestamp=moment))
+    database.add(
+        XComModel(**key, map_index=index, key=operator.COLLECTED_KEY, value=made, timestamp=moment)
+    )
     database.flush()
 
 
 def test_a_table_of_a_rare_collection_opens_after_many_collections_of_another_task(
     database: Session,
 ) -> None:
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
-
     collect(database, "rare.t", task="rare", minute=1)
     collect(database, "rare.t", task="rare", minute=2)
     for minute in range(3, 200):
@@ -251,8 +250,6 @@ def test_a_table_of_a_rare_collection_opens_after_many_collections_of_another_ta
 
 
 def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Session) -> None:
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
-
     for index in range(120):
         collect(database, f"db_{index}.t", index=index)
     for row in web.tables({"dag"}, database)["tables"]:
@@ -279,11 +276,6 @@ def test_every_table_of_a_task_with_many_mapped_instances_opens(database: Sessio
     ids=lambda value: json.dumps(value)[:40],
 )
 def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: object) -> None:
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.operators.collect import COLLECTED_KEY  # noqa: PLC0415 - as above
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     collect(database, "db.good", minute=1)
     collect(database, "db.bad", task="other", minute=2)
     (bad,) = database.query(XComModel).filter(XComModel.task_id == "other").all()
@@ -298,14 +290,10 @@ def test_no_xcom_of_another_task_breaks_the_pages(database: Session, forged: obj
     ):
         json.dumps(found, allow_nan=False).encode()
     assert [row["table"] for row in web.tables({"dag"}, database)["tables"]] == ["db.good"]
-    assert bad.key == COLLECTED_KEY
+    assert bad.key == operator.COLLECTED_KEY
 
 
 def test_no_value_of_one_table_breaks_the_pages_of_the_others(database: Session) -> None:
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     collect(database, "db.good")
     (one,) = database.query(XComModel).all()
     good = one.value["rows"][0]
@@ -324,10 +312,6 @@ def test_no_value_of_one_table_breaks_the_pages_of_the_others(database: Session)
 
 
 def test_the_list_of_500_tables_and_all_scripts_have_at_most_100_kb(database: Session) -> None:
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     collect(database, "db.t")
     (one,) = database.query(XComModel).all()
     states = ("fine", "fine", "due", "blocked")
@@ -343,10 +327,6 @@ def test_the_list_of_500_tables_and_all_scripts_have_at_most_100_kb(database: Se
 
 
 def test_a_cause_of_tables_in_several_tasks_is_shown_once(database: Session) -> None:
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     for task, connection in (("a", "hms"), ("b", "hms"), ("c", "other"), ("d", "hms")):
         collect(database, f"{task}.t", task=task, connection=connection)
         rows = [document.TableRow(table=f"{task}.t{n}", state="blocked") for n in range(2)]
@@ -370,10 +350,6 @@ def test_a_cause_of_tables_in_several_tasks_is_shown_once(database: Session) -> 
 
 
 def test_a_count_without_a_number_in_an_xcom_does_not_break_the_pages(database: Session) -> None:
-    from airflow.models.xcom import XComModel  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     collect(database, "db.t")
     (one,) = database.query(XComModel).all()
     one.value = {**one.value, "left_out": {"queue": None, "tables": 2}}
@@ -382,10 +358,6 @@ def test_a_count_without_a_number_in_an_xcom_does_not_break_the_pages(database: 
 
 
 def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: Session) -> None:
-    from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     odd, shown = "t\u202e\ud800\x1b", "t\\u202e\\ud800\\x1b"
     collect(database, odd)
     (row,) = web.tables({"dag"}, database)["tables"]
@@ -405,8 +377,6 @@ def test_names_in_an_xcom_and_owners_are_printable_texts_on_the_pages(database: 
 
 
 def test_two_tasks_of_one_metastore_show_each_queue_entry_once(database: Session) -> None:
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
-
     old, new = ([number, "a.t", "", "minor", "initiated", *[None] * 4] for number in (6, 7))
     collect(database, "a.t", task="a", minute=1, queue=[old] * 70)
     collect(database, "b.t", task="b", minute=2, queue=[new])
@@ -420,11 +390,6 @@ def test_two_tasks_of_one_metastore_show_each_queue_entry_once(database: Session
 def test_the_owners_of_one_metastore_are_not_shown_for_transactions_of_another(
     database: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from airflow.models.variable import Variable  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.operators import collect as operator  # noqa: PLC0415 - as above
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - as above
-
     def store(key: str, value: str, **_: object) -> None:
         database.add(Variable(key=key, val=value))
         database.flush()
@@ -449,10 +414,6 @@ def test_the_owners_of_one_metastore_are_not_shown_for_transactions_of_another(
 def test_a_failed_collection_is_reported_even_if_another_task_of_the_run_succeeds_later(
     database: Session,
 ) -> None:
-    from airflow.models.taskinstance import TaskInstance  # noqa: PLC0415 - reads the environment
-
-    from airflow_hiveacid.ui import web  # noqa: PLC0415 - needs the home
-
     def end(task: str, state: str, minute: int, run: str) -> None:
         row = {"dag_id": "dag", "run_id": run, "task_id": task, "state": state, "map_index": -1}
         started = {"operator": "HiveAcidCollectOperator", "id": uuid4(), "pool": "default_pool"}

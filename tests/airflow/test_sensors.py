@@ -29,7 +29,7 @@ from airflow_hiveacid.sensors.hive_acid import (
 )
 from airflow_hiveacid.watch.health import CompactionNeed
 from airflow_hiveacid.watch.trigger import ConditionTrigger
-from tests.support.airflow_minors import AirflowRescheduleException, DagSerialization, since_3_3
+from tests.support.airflow_minors import AirflowRescheduleException, since_3_3
 from tests.support.airflow_support import Connections, StateStore, Warehouse, context_of, run_task
 
 _SENSORS = (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor, HiveAcidCompactionNeededSensor)
@@ -445,11 +445,3 @@ def test_an_invalid_threshold_is_refused(
     rendered = {name: f"{{{{ '{value}' }}}}" for name, value in arguments.items()}
     with pytest.raises(ConfigurationError, match=next(iter(arguments))):
         run_task(sensor(task_id="s", table="db.t", **rendered))
-
-
-def test_the_sensors_can_be_serialised_and_read_back() -> None:
-    with DAG("d", schedule=None) as dag:
-        for sensor in _SENSORS:
-            sensor(task_id=sensor.__name__, table="db.t", mode="reschedule")
-    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    assert {t.task_id for t in read_back.tasks} == {s.__name__ for s in _SENSORS}

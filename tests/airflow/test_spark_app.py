@@ -111,11 +111,6 @@ def test_the_job_gets_the_operators_conflict_policy_and_the_connections_as_its_d
     assert spec.default_conflict_policy is ConflictPolicy.STRICT
 
 
-def test_an_unknown_conflict_policy_is_refused_while_the_dag_is_parsed() -> None:
-    with pytest.raises(ConfigurationError, match="conflict_policy must be one of hive, strict"):
-        _delete(conflict_policy="lax")
-
-
 def test_the_arguments_and_the_spec_do_not_contain_the_password(
     spark: FakeSpark, connections: Connections
 ) -> None:

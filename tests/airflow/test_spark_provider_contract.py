@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import subprocess
 import sys
 from dataclasses import fields
@@ -29,37 +30,7 @@ from tests.support.airflow_support import Connections
 PACKAGE = Path(spark_app.__file__).resolve().parents[1]
 
 GIVEN: dict[str, Any] = {
-    "conf": {"spark.a": "1"},
-    "files": "/f",
-    "py_files": "/p.py",
-    "archives": "/a.zip",
-    "driver_class_path": "/c",
-    "jars": "/j.jar",
-    "java_class": "a.B",
-    "packages": "g:a:1",
-    "exclude_packages": "g:b",
-    "repositories": "https://repository.example.com",
-    "total_executor_cores": 2,
-    "executor_cores": 3,
-    "executor_memory": "4g",
-    "driver_memory": "5g",
-    "keytab": "/k",
-    "principal": "etl@EXAMPLE.COM",
-    "proxy_user": "etl",
-    "name": "mine",
-    "num_executors": 6,
-    "status_poll_interval": 7,
-    "application_args": ["a"],
-    "env_vars": {"A": "1"},
-    "verbose": True,
-    "spark_binary": "spark3-submit",
-    "properties_file": "/d.conf",
-    "yarn_queue": "narrow",
-    "deploy_mode": "client",
-    "use_krb5ccache": True,
-    "post_submit_commands": ["true"],
-    "track_driver_via_k8s_api": True,
-    "yarn_track_via_rm_api": True,
+    **json.loads((Path(__file__).with_name("cases") / "spark_arguments.json").read_text()),
     "yarn_rm_auth": HTTPBasicAuth("etl", "a"),
 }
 """A value for each argument of the hook but the connection, none of them the default."""

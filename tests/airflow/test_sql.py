@@ -8,7 +8,7 @@ import pytest
 from airflow.sdk import DAG, Asset
 
 from airflow_hiveacid.airflow_names import RetryAction
-from airflow_hiveacid.format.errors import ConfigurationError, SqlTextError, TableNotFoundError
+from airflow_hiveacid.format.errors import SqlTextError, TableNotFoundError
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
@@ -91,23 +91,6 @@ def test_nothing_is_submitted_if_a_later_statement_cannot_be_parsed(spark: FakeS
     assert task.retry_policy is not None
     assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
     assert spark.calls == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"sql": "DELETE\nFRM db.t"}, "argument sql: statement 1, line 1, column 1: FROM is"),
-        ({"sql": "DELETE FROM t"}, "column 13: 't' is not the name of a table"),
-        ({"sql": ""}, "there is no statement"),
-        ({"sql": None}, "sql must be a string"),
-        ({"sql": "DELETE FROM db.t", "on_rerun": "perhaps"}, "on_rerun must be one of"),
-    ],
-)
-def test_sql_without_templates_is_checked_while_the_dag_is_parsed(
-    arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"task 'task', .*{message}"):
-        HiveAcidSqlOperator(task_id="task", **arguments)
 
 
 @pytest.mark.parametrize(

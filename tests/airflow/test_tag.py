@@ -4,8 +4,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
-from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_hiveacid.format.errors import ConfigurationError, TagTakenError, VersionUnknownError
 from airflow_hiveacid.operators.tag import HiveAcidTagOperator
@@ -71,41 +69,7 @@ def test_a_retry_tags_the_version_of_its_first_try_and_a_cleared_task_the_newest
     assert moved["version"] == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"table": "t"}, "argument table: .*not a valid table name"),
-        ({"name": ""}, "argument name: .*is not a valid name"),
-        ({"action": "keep"}, "argument action"),
-        ({"version": "x"}, "argument version"),
-        ({"version": None}, "argument version"),
-        ({"timestamp": "2026-11-19T02:00:00"}, "argument timestamp"),
-        ({"timestamp": None}, "argument timestamp"),
-        ({"keep_for": "90"}, "argument keep_for: .*is not a duration"),
-        ({"expires": "soon"}, "argument expires"),
-        ({"version": 1, "timestamp": "2026-11-19T02:00:00Z"}, "version and timestamp are"),
-        (
-            {"expires": "2026-11-19T02:00:00Z", "keep_for": "1 day"},
-            "expires and keep_for are mut",
-        ),
-        ({"action": "drop", "version": 1}, "action drop needs only the name; remove version"),
-    ],
-)
-def test_a_wrong_argument_is_refused_while_the_dag_is_parsed(
-    arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"task 'tag'.*{message}"):
-        _task(**{"table": "db.t", **arguments})
-
-
 @pytest.mark.parametrize("template", ["{{ none }}", "{{ '' }}"])
 def test_a_blank_rendered_version_is_refused_instead_of_meaning_the_newest(template: str) -> None:
     with pytest.raises(ConfigurationError, match="version must be"):
         run_task(_task("db.t", version=template))
-
-
-def test_the_operator_can_be_serialised_and_read_back() -> None:
-    with DAG("d", schedule=None) as dag:
-        _task("db.t", version=3, keep_for="1 day")
-    read_back = DagSerialization.from_dict(DagSerialization.to_dict(dag))
-    assert [task.task_id for task in read_back.tasks] == ["tag"]

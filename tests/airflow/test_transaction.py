@@ -221,18 +221,3 @@ def test_the_error_suggests_why_a_program_left_no_result(
     task = HiveAcidPySparkOperator(task_id="task", application=str(program), changes=["d.t"])
     with pytest.raises(JobFailedError, match=message):
         run_task(task)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"reads": ["d.t"]}, "no table is listed in inserts, changes or overwrites"),
-        ({"reads": ["d.t"], "changes": ["d.t"]}, "argument reads, .*: changes and reads both list"),
-        ({"changes": ["t"]}, "'t' is not a valid"),
-    ],
-)
-def test_the_tables_of_a_program_are_checked_while_the_dag_is_parsed(
-    arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(ConfigurationError, match=f"task 'task'.*{message}"):
-        HiveAcidPySparkOperator(task_id="task", application="job.py", **arguments)

@@ -98,24 +98,6 @@ def test_each_file_and_test_of_ours_exists() -> None:
     assert all("`airflow_hiveacid/" in entry for entry in ours)
 
 
-def test_a_row_a_column_or_a_file_that_is_missing_is_seen() -> None:
-    head = f"## A\n| | {' | '.join(COLUMNS)} |\n| --- | --- |\n"
-    page = f"{head}| a | 1 | 2 | 3 | 4 | 5 | 6 |\n| b | 1 | 2 | 3 | 4 | 5 | 6 |\n"
-    whole = "".join(f"| {column} | `x` |\n" for column in ENTRIES)
-    entries = f"| column | source |\n| --- | --- |\n{whole}"
-    assert faults(page, f"## A\n### a\n{entries}### b\n{entries}") == []
-    lacking = entries.replace("| Google | `x` |\n", "").replace("| tests | `x` |", "| tests | |")
-    assert faults(page, f"## A\n### a\n{lacking}### c\n{entries}") == [
-        "A, a, tests: no source",
-        "A, a, Google: no source",
-        *(f"A, b, {column}: no source" for column in ENTRIES),
-        "A, c: not compared",
-    ]
-    here = "tests/arch/test_comparison.py"
-    wrong = ["airflow_hiveacid/gone.py", f"{here}::test_gone"]
-    assert missing(f"`{here}::missing`, `{wrong[0]}`, `{wrong[1]}`") == wrong
-
-
 def test_the_numbers_of_commands_and_metrics_are_those_of_the_code() -> None:
     (rows,) = (rows for rows in compared(PAGE.read_text()).values() if "own metrics" in rows)
     metrics = (ROOT / "airflow_hiveacid/operators/reporting/outlets.py").read_text()

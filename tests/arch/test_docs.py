@@ -80,12 +80,6 @@ def test_each_link_to_a_file_of_the_repository_resolves(page: Path) -> None:
     assert broken_links(page) == []
 
 
-def test_a_link_to_a_missing_file_or_heading_is_reported(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("# A `title`\n[a](page.md#a-title) [b](#b) [c](c.md) [d](https://d.example)\n")
-    assert broken_links(page) == ["#b", "c.md"]
-
-
 def test_each_page_that_the_code_names_exists() -> None:
     files = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
     named = {name for file in files for name in _CITED.findall(file.read_text())}

@@ -73,19 +73,6 @@ def test_an_internal_module_or_name_is_refused(text: str, wrong: str) -> None:
     assert wrong in " ".join(not_public(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from airflow_hiveacid import acid",
-        "    from airflow_hiveacid.acid import run as go, Metastore  # a comment",
-        "from airflow_hiveacid.hooks import (\n    HiveAcidHook,\n    TableRef,\n)",
-        "`python -m airflow_hiveacid.local up` and `airflow_hiveacid.local.pytest_plugin`.",
-    ],
-)
-def test_public_names_and_commands_are_accepted(text: str) -> None:
-    assert not_public(text) == []
-
-
 @pytest.mark.parametrize("file", _PAGES, ids=relative)
 def test_errors_that_a_page_names_can_be_imported(file: Path) -> None:
     named = set(re.findall(r"\b[A-Z]\w*Error\b", file.read_text()))

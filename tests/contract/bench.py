@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import catalog, locks, port
 from airflow_hiveacid.metastore.transactions import Clock, commit as commits
@@ -96,6 +96,22 @@ def access(
     partitions: tuple[PartitionName, ...] | None = None,
 ) -> locks.TableAccess:
     return locks.TableAccess(table=table, operations=frozenset(operations), partitions=partitions)
+
+
+def listed_lock(number: int, **parts: Any) -> locks.LockInfo:  # noqa: ANN401 - the fields of LockInfo
+    """An exclusive lock on `default.t`, as a server lists it; its transaction has its number."""
+    defaults = {
+        "txn_id": TxnId(number),
+        "db": "default",
+        "table": "t",
+        "partition": None,
+        "state": LockState.ACQUIRED,
+        "lock_type": LockType.EXCLUSIVE,
+        "user": "",
+        "host": "",
+        "agent_info": "",
+    }
+    return locks.LockInfo(lock_id=LockId(number), **{**defaults, **parts})
 
 
 def start(client: port.MetastorePort, *writes: locks.TableAccess) -> Started:

@@ -13,8 +13,10 @@ from thrift.Thrift import TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
+from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from tests.contract.processor import Processor, Struct
 
+NOTHING_OPEN: Final = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 _HOST: Final = "127.0.0.1"
 
 

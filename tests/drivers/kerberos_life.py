@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from airflow_hiveacid.format.errors import HiveAcidError
 from airflow_hiveacid.jobs import maintenance, statements
 from airflow_hiveacid.jobs.endpoint import KerberosLogin, MetastoreEndpoint
-from airflow_hiveacid.metastore.auth.tokens import parse_credentials
+from airflow_hiveacid.metastore.auth.tokens import named_tokens
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.engine.session import open_session
@@ -64,7 +64,7 @@ class Driver:
         file = self._folder / "secrets.json"
         known = set(json.loads(file.read_text())) if file.exists() else set()
         if TOKENS in os.environ:
-            tokens = parse_credentials(Path(os.environ[TOKENS]).read_bytes())
+            tokens = named_tokens(Path(os.environ[TOKENS]).read_bytes()).values()
             known |= {token.password.hex() for token in tokens}
             self.note("kinds", sorted({token.kind for token in tokens}))
         file.touch(0o600)

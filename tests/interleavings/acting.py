@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_hiveacid.format import conflicts, errors, ids, snapshot
+from airflow_hiveacid.format import conflicts, ids, snapshot
 from airflow_hiveacid.format.acid_state import resolve
+from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.job import JobResult, JobSpec
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec
@@ -18,7 +17,7 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.metastore.compaction_queue import CompactionType, in_queue
-from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, TableAccess
+from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.metastore.transactions.compaction_work import (
@@ -26,7 +25,6 @@ from airflow_hiveacid.metastore.transactions.compaction_work import (
     end_dead_entries,
 )
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
-from airflow_hiveacid.metastore.transactions.transaction import begin
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.spark.writing import work as product
@@ -36,8 +34,8 @@ from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.writing.compaction import Compactor
 from airflow_hiveacid.writing.publish import SharedNotes
 from tests.interleavings import stand_ins
-from tests.interleavings.looking_back import LookingBack
-from tests.interleavings.rows import BUCKET, Change, Commit, serial_states
+from tests.interleavings.looking_back import LATE, REFUSED, LookingBack, Rows
+from tests.interleavings.rows import Change, Commit, serial_states
 from tests.interleavings.scene import ENDPOINT, FOREIGN, JOBS, OPERATIONS, REF, Job
 from tests.interleavings.world import Actor
 from tests.support.terms import job_terms
@@ -53,14 +51,13 @@ class Acting(LookingBack):
                 if not rest:
                     counts[role] = counts.get(role, 0) + 1
                 tries = [int(part) for part in rest.split("/")] if rest else []
-                body = self._cast_job(number, role, kind, where, counts[role], tries)
-            else:
-                body = getattr(self, kind)
-            self.world.actors.append(Actor(number, word, partial(body, number)))
+                self._cast_job(number, role, kind, where, counts[role], tries)
+            body = self.write if kind in JOBS else getattr(self, kind)
+            self.world.actors.append(Actor(number, word, body))
 
     def _cast_job(
         self, number: int, role: str, kind: str, where: str, count: int, tries: list[int]
-    ) -> Callable[[int], object]:
+    ) -> None:
         scope = (where,) if where else self.scene.partitions
         attempt = ids.AttemptId(tries[0] if tries else 1, f"{number:012x}")
         generation = tries[1] if len(tries) > 1 else 0
@@ -69,10 +66,9 @@ class Acting(LookingBack):
         self.jobs[number] = Job(
             change=change, attempt=attempt, generation=generation, partitions=known
         )
-        return self.write
 
-    def write(self, number: int) -> object:
-        return self.do(self.jobs[number])
+    def write(self) -> object:
+        return self.do(self.jobs[self.actor.number])
 
     def do(self, job: Job) -> JobResult:
         """Run a write with the product's own steps."""
@@ -87,13 +83,12 @@ class Acting(LookingBack):
             conflict_policy=self.scene.policy,
         )
         table = client.get_table(REF)
-        speaker = self.world.speaker
-        assert speaker is not None
+        actor = self.actor
 
         def on_step(name: str) -> None:
-            speaker.step = name
+            actor.step = name
             if name == "snapshot":
-                speaker.snapshot = speaker.saw
+                actor.snapshot = actor.saw
 
         context = JobContext(
             spark=stand_ins.SPARK,
@@ -114,33 +109,30 @@ class Acting(LookingBack):
             ],
         )
 
-    def minor(self, number: int) -> object:
-        return self._compact(number, CompactionChoice.MINOR)
+    def minor(self) -> object:
+        return self._compact(CompactionChoice.MINOR)
 
-    def major(self, number: int) -> object:
-        return self._compact(number, CompactionChoice.MAJOR)
+    def major(self) -> object:
+        return self._compact(CompactionChoice.MAJOR)
 
-    def request(self, number: int) -> object:
+    def request(self) -> object:
         """Hive's initiator asks for major compactions."""
-        del number
         client = self.world.client()
         for info in client.list_partitions(client.get_table(REF)):
             name = info.name if info.name.columns else None
             client.request_compaction(REF, name, CompactionType.MAJOR)
         return None
 
-    def queued(self, number: int) -> object:
+    def queued(self) -> object:
         """Our worker of Hive's queue serves the requests that wait."""
-        return self._compact(number, CompactionChoice.QUEUED)
+        return self._compact(CompactionChoice.QUEUED)
 
-    def cancel(self, number: int) -> object:
+    def cancel(self) -> object:
         """A user cancels the compactions that wait or run."""
-        del number
         return cancel_compactions(self.world.client(), REF)
 
-    def _compact(self, number: int, choice: CompactionChoice) -> object:
-        client, actor = self.world.client(), self.world.speaker
-        assert actor is not None
+    def _compact(self, choice: CompactionChoice) -> object:
+        client, actor = self.world.client(), self.actor
         table = client.get_table(REF)
         requests = {}
         if choice is CompactionChoice.QUEUED:
@@ -162,9 +154,9 @@ class Acting(LookingBack):
             job: Any = SimpleNamespace(
                 policy_of=lambda _: self.scene.policy,
                 terms=job_terms(
-                    f"dag/run/compact{number}/-1",
+                    f"dag/run/compact{actor.number}/-1",
                     lock_timeout_s=30.0,
-                    attempt=ids.AttemptId(1, f"{number:012x}"),
+                    attempt=ids.AttemptId(1, f"{actor.number:012x}"),
                     clock=self.world.clock,
                     on_step=actor.reach,
                 ),
@@ -180,8 +172,7 @@ class Acting(LookingBack):
             outcomes.append(compactor.compact())
         return outcomes
 
-    def clean(self, number: int) -> object:
-        del number
+    def clean(self) -> object:
         client = self.world.client()
         table = client.get_table(REF)
         partitions = client.list_partitions(table)
@@ -198,48 +189,35 @@ class Acting(LookingBack):
             outcomes.append(cleaner.clean_staging())
         return outcomes
 
-    def read(self, number: int) -> object:
+    def read(self) -> object:
         """Read twice under one snapshot; what was read counts if the transaction was alive."""
-        del number
-        client, actor = self.world.client(), self.world.speaker
-        assert actor is not None
-        table = client.get_table(REF)
-        access = TableAccess(table=table, operations=frozenset({conflicts.DataOperation.SELECT}))
-        seen: list[tuple[Any, ...]] = []
-        error: errors.HiveAcidError | OSError | None = None
-        terms = job_terms(None, lock_timeout_s=30.0, clock=self.world.clock)
-        with begin(client, terms, reads=[access]) as txn:
-            commits = self.commits_at(actor.saw)
-            write_ids = txn.snapshot.write_ids(REF)
-            is_short = self.is_short(write_ids, txn.snapshot.txns)
-            try:
-                for _ in range(2):
-                    states = [
-                        (info, resolve(list_table(info.location), write_ids, txn.snapshot.txns))
-                        for info in client.list_partitions(table)
-                    ]
-                    rows = stand_ins.read_rows(states, write_ids)
-                    seen.append(tuple(sorted(row for row, _ in rows)))
-            except (errors.HiveAcidError, OSError) as caught:
-                if "injected" in str(caught) or "no answer" in str(caught):
-                    raise
-                error = caught
-            txn.confirm_alive()
-        # The transaction was open all the time.
-        if error is not None:
-            self.world.fail(f"a reader with an open transaction could not read: {error!r}")
+        seen: list[Rows] = []
+
+        def look(client: MetastorePort, table: TableInfo, known: snapshot.Snapshot) -> Rows:
+            write_ids = known.write_ids(REF)
+            for _ in range(2):
+                states = [
+                    (info, resolve(list_table(info.location), write_ids, known.txns))
+                    for info in client.list_partitions(table)
+                ]
+                rows = stand_ins.read_rows(states, write_ids)
+                seen.append(tuple(sorted(row for row, _ in rows)))
+            return seen[-1]
+
+        last, commits = self.look_in_transaction(look)
+        if self.actor.step in {REFUSED, LATE}:
+            self.world.fail("a reader of what is there now was refused")
         states_ok = serial_states(self.before, commits)
-        is_wrong = any(rows not in states_ok for rows in seen) and not is_short
+        is_wrong = last is not None and any(rows not in states_ok for rows in seen)
         if is_wrong or len(set(seen)) > 1:
             self.world.fail(f"a reader saw {seen}, not twice one of {sorted(states_ok)}")
         return seen
 
-    def kill(self, number: int) -> object:
+    def kill(self) -> object:
         """An order to kill the first try of the first job, whenever it arrives.
 
         Who has asked for locks by then is found, whatever it does meanwhile.
         """
-        del number
         first = min(self.jobs)
         job, owners = self.jobs[first], self.world.owners
         has_locked = any(
@@ -249,9 +227,8 @@ class Acting(LookingBack):
         self.is_killed = has_locked
         return ended
 
-    def forget(self, number: int) -> object:
+    def forget(self) -> object:
         """The metastore's own housekeeping."""
-        del number
         self.world.before_call("forget_empty_transactions")
         self.world.server.forget_empty_transactions()
         self.world.server.clean_write_ids()
@@ -259,8 +236,7 @@ class Acting(LookingBack):
 
     def _foreign(self) -> tuple[MetastorePort, ids.TxnId, Actor]:
         """How Hive begins."""
-        client, actor = self.world.client(), self.world.speaker
-        assert actor is not None
+        client, actor = self.world.client(), self.actor
         txn_id = client.open_txn()
         actor.foreign_txn = txn_id
         return client, txn_id, actor
@@ -268,8 +244,6 @@ class Acting(LookingBack):
     def _lock(
         self, client: MetastorePort, txn_id: ids.TxnId, lock_type: conflicts.LockType
     ) -> None:
-        actor = self.world.speaker
-        assert actor is not None
         component = LockComponent(
             table=REF,
             lock_type=lock_type,
@@ -280,11 +254,10 @@ class Acting(LookingBack):
         while answer.state is conflicts.LockState.WAITING:
             self.world.sleep(0.5)
             answer = client.check_lock(answer.lock_id, txn_id)
-        actor.snapshot = self.world.sequence
+        self.actor.snapshot = self.world.sequence
 
-    def truncate(self, number: int) -> object:
+    def truncate(self) -> object:
         """Hive's TRUNCATE: an empty base under a write ID of its own."""
-        del number
         is_v4 = self.scene.generation is conflicts.MetastoreGeneration.V4
         client, txn_id, _ = self._foreign()
         # Hive allocates before it locks, and may be overtaken as we might; that is its affair.
@@ -293,18 +266,15 @@ class Acting(LookingBack):
         )
         write_id = client.allocate_write_id(txn_id, REF)
         for p in self.scene.partitions:
-            place = f"{self.place(p)}/base_{write_id:07d}"
             self.world.before_call("hive writes")
-            self.world.disk.put(f"{place}/{BUCKET}", b"[]")
-            self.world.disk.put(f"{place}/_orc_acid_version", b"2")
+            self.lay(f"{self.place(p)}/base_{write_id:07d}", b"[]")
             self.world.is_dirty = True
         self.world.before_call("hive has written")
         client.commit_txn(txn_id)
         return None
 
-    def drop(self, number: int) -> object:
+    def drop(self) -> object:
         """DROP TABLE and CREATE TABLE of the same name and place."""
-        del number
         client, txn_id, actor = self._foreign()
         self._lock(client, txn_id, conflicts.LockType.EXCLUSIVE)
         actor.is_steady = True

@@ -7,11 +7,12 @@ directory lands inside).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -125,19 +126,21 @@ class Disk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return node.content
 
+    @contextlib.contextmanager
+    def _told(self, verb: str, path: str, *, is_change: bool = True) -> Iterator[None]:
+        effect = Effect(verb, path, is_change)
+        self._before(effect)
+        yield
+        self._after(effect)
+
     # pyarrow's calls
 
     def get_file_info(self, wanted: str | pafs.FileSelector) -> Info | list[Info]:
         if isinstance(wanted, str):
-            effect = Effect("look at", wanted, is_change=False)
-            self._before(effect)
-            found = _info(wanted, self.find(wanted))
-        else:
-            effect = Effect("list", wanted.base_dir, is_change=False)
-            self._before(effect)
-            found = self._list(wanted)
-        self._after(effect)
-        return found
+            with self._told("look at", wanted, is_change=False):
+                return _info(wanted, self.find(wanted))
+        with self._told("list", wanted.base_dir, is_change=False):
+            return self._list(wanted)
 
     def _list(self, selector: pafs.FileSelector) -> list[Info]:
         base = selector.base_dir.rstrip("/")
@@ -159,29 +162,23 @@ class Disk:
 
     def open_input_stream(self, path: str, compression: object = None) -> io.BytesIO:
         del compression
-        effect = Effect("read", path, is_change=False)
-        self._before(effect)
-        content = self.read(path)
-        self._after(effect)
-        return io.BytesIO(content)
+        with self._told("read", path, is_change=False):
+            return io.BytesIO(self.read(path))
 
     def open_output_stream(self, path: str, compression: object = None) -> _Written:
         del compression
         parent = self.find(posixpath.dirname(path))
         if not isinstance(parent, dict):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        effect = Effect("make", path, is_change=True)
-        self._before(effect)
-        self.put(path, b"")
-        self._after(effect)
+        with self._told("make", path):
+            self.put(path, b"")
 
         def keep(content: bytes) -> None:
-            filled = Effect("fill", path, is_change=True)
-            self._before(filled)
-            is_there = self.find(path) is not None  # else it was removed under the writer's hands
-            if is_there:
-                self.put(path, content)
-            self._after(filled)
+            with self._told("fill", path):
+                # It may have been removed under the writer's hands.
+                is_there = self.find(path) is not None
+                if is_there:
+                    self.put(path, content)
             if not is_there and self._is_native:
                 raise OSError(errno.ESTALE, "it was deleted while being written", path)
 
@@ -191,51 +188,45 @@ class Disk:
         node = self.find(path)
         if isinstance(node, dict):
             return
-        effect = Effect("make", path, is_change=True)
-        self._before(effect)
         *parents, name = _parts(path)
-        here = self.root
-        for part in parents:
-            if part not in here and not recursive:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            below = here.setdefault(part, {})
-            if not isinstance(below, dict):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-            here = below
-        here.setdefault(name, {})
-        self._after(effect)
+        with self._told("make", path):
+            here = self.root
+            for part in parents:
+                if part not in here and not recursive:
+                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+                below = here.setdefault(part, {})
+                if not isinstance(below, dict):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+                here = below
+            here.setdefault(name, {})
 
     def delete_dir(self, path: str) -> None:
         if not isinstance(self.find(path), dict):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if not self._is_hdfs:
             self._empty(path)
-        effect = Effect("remove", path, is_change=True)
-        self._before(effect)
-        self._take(path)
-        self._after(effect)
+        with self._told("remove", path):
+            self._take(path)
 
     def _empty(self, path: str) -> None:
         node = self.find(path)
         for name, child in list(node.items()) if isinstance(node, dict) else ():
             if isinstance(child, dict):
                 self._empty(f"{path}/{name}")
-            effect = Effect("remove", f"{path}/{name}", is_change=True)
-            self._before(effect)
-            self._take(f"{path}/{name}", must_exist=False)
-            self._after(effect)
+            with self._told("remove", f"{path}/{name}"):
+                self._take(f"{path}/{name}", must_exist=False)
 
     def delete_file(self, path: str) -> None:
-        effect = Effect("remove", path, is_change=True)
-        self._before(effect)
-        if not isinstance(self.find(path), File):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self._take(path)
-        self._after(effect)
+        with self._told("remove", path):
+            if not isinstance(self.find(path), File):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            self._take(path)
 
     def move(self, source: str, target: str) -> None:
-        effect = Effect("move", f"{source} {target}", is_change=True)
-        self._before(effect)
+        with self._told("move", f"{source} {target}"):
+            self._rename(source, target)
+
+    def _rename(self, source: str, target: str) -> None:
         node = self.find(source)
         parent = self.find(posixpath.dirname(target))
         if node is None or not isinstance(parent, dict):
@@ -247,13 +238,11 @@ class Disk:
             if self._is_hdfs:
                 self._take(source)
                 there[posixpath.basename(source)] = node
-                self._after(effect)
                 return
             if there:
                 raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), target)
         self._take(source)
         parent[posixpath.basename(target)] = node
-        self._after(effect)
 
     def _take(self, path: str, *, must_exist: bool = True) -> None:
         parent = self.find(posixpath.dirname(path))

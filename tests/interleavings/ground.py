@@ -27,7 +27,10 @@ from tests.interleavings.rows import (
     insert_file,
 )
 from tests.interleavings.scene import FOREIGN, LOCATION, REF, ROOT, TAG, Job, Scene
-from tests.interleavings.world import Schedule, World
+from tests.interleavings.world import Actor, Schedule, World
+
+Everywhere = tuple[tuple[str, readers.Found], ...]
+"""What lies in each partition."""
 
 Lingering = tuple[snapshot.ValidWriteIdList, snapshot.ValidTxnList, tuple[Any, ...]]
 """The snapshot of a reader that stays, and the rows that it sees."""
@@ -87,21 +90,22 @@ class Ground:
         assert isinstance(node, dict)
         node.clear()
         content = insert_file([(partition, DOOMED, "old"), (partition, MATCHED, "old")], 2)
-        self._lay(partition, "base_0000002", content)
+        self.lay(f"{self.place(partition)}/base_0000002", content)
 
     def _lay_deletes(self, partition: str) -> None:
         """The first seed is deleted."""
         deleted = (2 if self.scene.has_base else 1, PROPERTY, 0)
-        self._lay(partition, "delete_delta_0000003_0000003_0000", delete_file([deleted], 3))
+        place = f"{self.place(partition)}/delete_delta_0000003_0000003_0000"
+        self.lay(place, delete_file([deleted], 3))
 
     def _lay_strangers(self, partition: str) -> None:
         """Write IDs have begun anew over the files of a metastore that was restored."""
         for name in ("delta_0000003_0000003_0000", "delete_delta_0000003_0000003_0000"):
             self.strangers.add(f"{self.place(partition)}/{name}")
-            self._lay(partition, name, b"[]")
+            self.lay(f"{self.place(partition)}/{name}", b"[]")
 
-    def _lay(self, partition: str, directory: str, content: bytes) -> None:
-        place = f"{self.place(partition)}/{directory}"
+    def lay(self, place: str, content: bytes) -> None:
+        """Make a directory of one data file."""
         self.world.disk.put(f"{place}/{BUCKET}", content)
         self.world.disk.put(f"{place}/_orc_acid_version", b"2")
 
@@ -142,19 +146,37 @@ class Ground:
             if p:
                 self.world.server.partitions[REF].setdefault(self.partition_names[p], {})
             content = insert_file([(p, key, "old")], write_id)
-            self._lay(p, f"delta_{write_id:07d}_{write_id:07d}_0000", content)
+            self.lay(f"{self.place(p)}/delta_{write_id:07d}_{write_id:07d}_0000", content)
 
     def hive4_rows(
         self, write_ids: snapshot.ValidWriteIdList, txns: snapshot.ValidTxnList
     ) -> tuple[Any, ...]:
         """What a reader of 4.0.1 with this snapshot reads now."""
         rows: list[Row] = []
-        for p in self.scene.partitions:
-            found = readers.look(self.world.disk, self.place(p))
+        for p, found in self.everywhere():
             choice = readers.hive4_choice(found, write_ids, txns)
             place = self.place(p)
             rows += [r for r, _ in readers.rows_of(self.world.disk, place, p, choice, write_ids)]
         return tuple(sorted(rows))
+
+    @property
+    def actor(self) -> Actor:
+        """Who acts now."""
+        assert self.world.speaker is not None
+        return self.world.speaker
+
+    def snapshot_now(self) -> tuple[snapshot.ValidWriteIdList, snapshot.ValidTxnList]:
+        """The snapshot of a reader that begins now."""
+        client = self.world.client()
+        with self.world.unseen():
+            txns = client.valid_txns()
+            return client.valid_write_ids([REF], txns)[REF], txns
+
+    def everywhere(self) -> Everywhere:
+        """What lies in each partition."""
+        return tuple(
+            (p, readers.look(self.world.disk, self.place(p))) for p in self.scene.partitions
+        )
 
     def commits_at(self, sequence: int) -> tuple[Commit, ...]:
         return tuple(c for _, c, _ in self.commits if c.at < sequence)

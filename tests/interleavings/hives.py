@@ -13,9 +13,8 @@ import inspect
 from typing import Final
 
 from airflow_hiveacid.format import conflicts, errors, snapshot
-from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
+from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.metastore.compaction_queue import (
     ClaimedCompaction,
     CompactionEntry,
@@ -52,12 +51,11 @@ A product that marks before it commits does not bear that (docs/decisions/compac
 class Hives(acting.Acting):
     """The part of the cast that is Hive's."""
 
-    def linger(self, number: int) -> object:
+    def linger(self) -> object:
         """A reader of Hive 4 whose transaction stays open until everybody else is through.
 
         It has no lock, so that it is in nobody's way; an open transaction protects what it reads.
         """
-        del number
         client, txn_id, actor = self._foreign()
         txns = client.valid_txns()
         commits = self.commits_at(actor.saw)
@@ -69,9 +67,8 @@ class Hives(acting.Acting):
         self.lingering[txn_id] = (write_ids, txns, rows)
         return rows
 
-    def wipe(self, number: int) -> object:
+    def wipe(self) -> object:
         """TRUNCATE of Hive 3.1, in an encrypted zone: files go in place; hidden ones stay."""
-        del number
         client, txn_id, actor = self._foreign()
         self._lock(client, txn_id, conflicts.LockType.EXCLUSIVE)
         actor.is_steady = True
@@ -89,14 +86,12 @@ class Hives(acting.Acting):
         client.commit_txn(txn_id)
         return None
 
-    def hiveminor(self, number: int) -> object:
+    def hiveminor(self) -> object:
         """Somebody asks for minor compactions, and Hive's worker does them."""
-        del number
         return self._serve(CompactionType.MINOR)
 
-    def hivemajor(self, number: int) -> object:
+    def hivemajor(self) -> object:
         """The same of major ones."""
-        del number
         return self._serve(CompactionType.MAJOR)
 
     def _serve(self, kind: CompactionType) -> object:
@@ -110,10 +105,8 @@ class Hives(acting.Acting):
             self._work(client, claim)
 
     def _work(self, client: MetastorePort, claim: ClaimedCompaction) -> None:
-        actor = self.world.speaker
-        assert actor is not None
         txn_id = client.open_txn(TxnType.COMPACTION)
-        actor.foreign_txn = txn_id
+        self.actor.foreign_txn = txn_id
         place = self.place("" if claim.partition is None else stand_ins.short(claim.partition))
         made: list[str] = []
         try:
@@ -127,8 +120,7 @@ class Hives(acting.Acting):
             for name, content in self._result(place, claim, ids, txns, txn_id):
                 made.append(f"{place}/{name}")
                 self.world.before_call("hive writes")
-                self.world.disk.put(f"{place}/{name}/{BUCKET}", content)
-                self.world.disk.put(f"{place}/{name}/_orc_acid_version", b"2")
+                self.lay(f"{place}/{name}", content)
                 self.world.is_dirty = True
             if made:
                 client.mark_compacted(claim)
@@ -188,9 +180,8 @@ class Hives(acting.Acting):
             result.append((str(dataclasses.replace(name, is_delete=True)), merged_file(dead)))
         return result
 
-    def hivecleaner(self, number: int) -> object:
+    def hivecleaner(self) -> object:
         """Hive's cleaner of 4.x, once over the queue."""
-        del number
         client = self.world.client()
         txns = client.valid_txns()
         watermark = txns.min_open or TxnId(txns.high_watermark + 1)
@@ -219,16 +210,7 @@ class Hives(acting.Acting):
         ids = _up_to(client.valid_write_ids([scene.REF], txns)[scene.REF], highest)
         place = self.place("" if entry.partition is None else stand_ins.short(entry.partition))
         self.world.before_call("hive lists")
-        found = readers.look(self.world.disk, place)
-        listing = Listing(
-            location="/lab",
-            files=tuple(
-                FileEntry(path=f"{n}/{BUCKET}", size_bytes=1) for n, _, full in found if full
-            ),
-            directories=tuple(name for name, _, _ in found),
-            metadata={name: METADATA_FILE for name, marked, _ in found if marked},
-        )
-        state = resolve(listing, ids, txns)
+        state = readers.state_of(readers.look(self.world.disk, place), ids, txns)
         doomed = sorted(d.text for d in (*state.obsolete_directories, *state.aborted))
         if not all(self._remove(f"{place}/{name}") for name in doomed):
             return  # the entry stays, and is taken up again

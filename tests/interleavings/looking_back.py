@@ -27,8 +27,8 @@ from tests.interleavings.rows import Commit, Row, serial_states
 from tests.interleavings.scene import REF, TAG
 from tests.support.terms import job_terms
 
+Rows = tuple[Row, ...]
 if TYPE_CHECKING:
-    Rows = tuple[Row, ...]
     Look = Callable[[MetastorePort, TableInfo, Snapshot], Rows]
 
 _REFUSED = (errors.ChangesGoneError, errors.VersionGoneError, errors.VersionUnknownError)
@@ -46,9 +46,8 @@ class LookingBack(Ground):
         """The version before anybody acts."""
         return ids.WriteId(3 if self.scene.has_deletes else 2)
 
-    def changes(self, number: int) -> object:
+    def changes(self) -> object:
         """Read what was changed since the beginning, up to now."""
-        del number
 
         def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
             found = between(client, table, snapshot, self.beginning, None, taken_s=lambda: None)
@@ -65,36 +64,33 @@ class LookingBack(Ground):
                 self.world.fail(f"more rows went than there were: {rows}")
             return tuple(sorted(rows.elements()))
 
-        rows, commits = self._look(look)
+        rows, commits = self.look_in_transaction(look)
         if rows is not None and rows not in (wanted := serial_states(self.before, commits)):
             self.world.fail(f"changes make {rows}, not one of {sorted(wanted)}")
         return rows
 
-    def past(self, number: int) -> object:
+    def past(self) -> object:
         """Read the table as it was at the beginning."""
-        del number
 
         def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
             return self._read(client, table, snapshot, VersionSpec(number=self.beginning))
 
-        rows, _ = self._look(look)
+        rows, _ = self.look_in_transaction(look)
         if rows is not None and rows != tuple(sorted(self.before)):
             self.world.fail(f"the past was {sorted(self.before)}, and is read as {rows}")
         return rows
 
-    def tagged(self, number: int) -> object:
+    def tagged(self) -> object:
         """Read the table by the tag that its beginning has: a new snapshot is never refused."""
-        actor = self.world.speaker
-        assert actor is not None
-        del number
+        actor = self.actor
 
         def look(client: MetastorePort, table: TableInfo, snapshot: Snapshot) -> Rows:
             return self._read(client, table, snapshot, VersionSpec(tag=TAG))
 
-        rows, _ = self._look(look)
+        rows, _ = self.look_in_transaction(look)
         if actor.step == LATE:
             actor.step = "again"
-            rows, _ = self._look(look)
+            rows, _ = self.look_in_transaction(look)
         if actor.step in {REFUSED, LATE}:
             self.world.fail(f"what tag {TAG} stands for is refused")
         if rows is not None and rows != tuple(sorted(self.before)):
@@ -110,10 +106,9 @@ class LookingBack(Ground):
         found = stand_ins.read_rows(zip(infos, states, strict=True), past.then)
         return tuple(sorted(row for row, _ in found))
 
-    def _look(self, look: Look) -> tuple[Rows | None, tuple[Commit, ...]]:
+    def look_in_transaction(self, look: Look) -> tuple[Rows | None, tuple[Commit, ...]]:
         """What is found within a transaction, and what was committed then; None if refused."""
-        client, actor = self.world.client(), self.world.speaker
-        assert actor is not None
+        client, actor = self.world.client(), self.actor
         table = client.get_table(REF)
         access = TableAccess(table=table, operations=frozenset({conflicts.DataOperation.SELECT}))
         rows: Rows | None = None
@@ -135,7 +130,7 @@ class LookingBack(Ground):
             txn.confirm_alive()
         # The transaction was open all the time.
         if error is not None:
-            self.world.fail(f"a reader of the past could not read: {error!r}")
+            self.world.fail(f"a reader with an open transaction could not read: {error!r}")
         return None if is_short else rows, commits
 
     def is_short(self, write_ids: ValidWriteIdList, txns: ValidTxnList) -> bool:

@@ -57,7 +57,7 @@ class Play(Hives, Watching):
             if self._needs_another_try(job):
                 self._again(number, doing, job)
         if world.violation is None:
-            self._quietly("clean", lambda: self.clean(0))
+            self._quietly("clean", self.clean)
         self.is_clean = True
         world.is_dirty = True
         self.looked = ()
@@ -136,8 +136,7 @@ class Play(Hives, Watching):
         )
         if newer:
             return
-        calm = self.world.calm
-        assert calm is not None
+        calm = self.actor
         calm.number = number
         self.jobs[number] = dataclasses.replace(
             job, attempt=ids.AttemptId(9, f"{number:012x}"), generation=job.generation
@@ -192,12 +191,8 @@ class Play(Hives, Watching):
                 world.fail(f"{path} is gone")
         for path in leftovers(world.disk.find(ROOT), ROOT):
             world.fail(f"{path} is left")
-        client = world.client()
-        with world.unseen():
-            txns = client.valid_txns()
-            write_ids = client.valid_write_ids([REF], txns)[REF]
-        for p in self.scene.partitions:
-            found = readers.look(world.disk, self.place(p))
+        write_ids, txns = self.snapshot_now()
+        for _, found in self.everywhere():
             chosen = readers.hive_choice(found, write_ids, txns)
             idle = {name for name, _, _ in found} - {*chosen[0], *chosen[1]}
             if idle and not self.scene.has_tag:

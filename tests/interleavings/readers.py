@@ -8,10 +8,11 @@ compactions, reads every file that its write ID list allows, and asks no row for
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from airflow_hiveacid.format.acid_state import FileEntry, Listing, resolve
+from airflow_hiveacid.format.acid_state import AcidState, FileEntry, Listing, resolve
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.names import METADATA_FILE, BaseName, DeltaName, parse_directory_name
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
@@ -45,18 +46,23 @@ def look(disk: Disk, location: str) -> Found:
     )
 
 
-@lru_cache(maxsize=200_000)
-def hive_choice(
-    found: Found, write_ids: ValidWriteIdList, txns: ValidTxnList
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Directories whose rows are read, and those whose delete events are."""
+def state_of(found: Found, write_ids: ValidWriteIdList, txns: ValidTxnList) -> AcidState:
+    """The product's own view of the directories."""
     listing = Listing(
         location="/lab",
         files=tuple(FileEntry(path=f"{n}/{BUCKET}", size_bytes=1) for n, _, full in found if full),
         directories=tuple(name for name, _, _ in found),
         metadata={name: "compacted" for name, marked, _ in found if marked},
     )
-    state = resolve(listing, write_ids, txns)
+    return resolve(listing, write_ids, txns)
+
+
+@lru_cache(maxsize=200_000)
+def hive_choice(
+    found: Found, write_ids: ValidWriteIdList, txns: ValidTxnList
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Directories whose rows are read, and those whose delete events are."""
+    state = state_of(found, write_ids, txns)
     base = (state.base.text,) if state.base else ()
     return (*base, *(d.text for d in state.deltas)), tuple(d.text for d in state.delete_deltas)
 
@@ -93,7 +99,7 @@ def hive4_choice(
     if best is None and bases and min(bases, key=lambda base: base[0].write_id)[2]:
         raise NoHistoryError(min(bases, key=lambda base: base[0].write_id)[1])
     start = 0 if best is None else int(best[0].write_id)
-    inserts, deletes = _of_hive_4(sorted(work, key=lambda one: one[0]), start, write_ids)
+    inserts, deletes = _deltas_after(start, work, write_ids.visible_within)
     return ((best[1], *inserts) if best else inserts), deletes
 
 
@@ -104,21 +110,22 @@ def _is_base_of_hive_4(name: BaseName, write_ids: ValidWriteIdList, *, compacted
     return name.write_id == lowest or write_ids.is_valid_base(name.write_id)
 
 
-def _of_hive_4(
-    work: list[tuple[tuple[int, int, int, str], DeltaName]],
+def _deltas_after(
     current: int,
-    write_ids: ValidWriteIdList,
+    deltas: list[tuple[tuple[int, int, int, str], DeltaName]],
+    any_valid: Callable[[WriteId, WriteId], bool],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The deltas that count above a base, as both engines choose them."""
     inserts: list[str] = []
     deletes: list[str] = []
     last_statement, previous = -1, None
-    for (low, minus_high, statement, text), name in work:
-        key = (low, -minus_high, statement)
-        if -minus_high > current:
-            if not write_ids.visible_within(WriteId(current + 1), WriteId(-minus_high)):
+    for (low, minus_high, statement, text), name in sorted(deltas, key=lambda one: one[0]):
+        top, key = -minus_high, (low, -minus_high, statement)
+        if top > current:
+            if not any_valid(WriteId(current + 1), WriteId(top)):
                 continue
-            current, last_statement = -minus_high, statement
-        elif not ((-minus_high == current and last_statement >= 0) or previous == key):
+            current, last_statement = top, statement
+        elif not ((top == current and last_statement >= 0) or previous == key):
             continue
         previous = key
         (deletes if name.is_delete else inserts).append(text)
@@ -162,21 +169,10 @@ def trino_choice(  # noqa: C901 -- in one piece, as Trino's own
             deltas.append(((name.low, -name.high, statement, text), name))
     if bases and best is None:
         raise NoHistoryError(str(min(bases)))
-    inserts = [best[1]] if best else []
-    deletes: list[str] = []
-    current, last_statement = best[0] if best else 0, -1
-    previous: tuple[int, int, int] | None = None
-    for (low, minus_high, statement, text), name in sorted(deltas, key=lambda d: d[0]):
-        top, key = -minus_high, (low, -minus_high, statement)
-        if top > current:
-            if not any_valid(current + 1, top):
-                continue
-            current, last_statement = top, statement
-        elif not ((top == current and last_statement >= 0) or previous == key):
-            continue
-        previous = key
-        (deletes if name.is_delete else inserts).append(text)
-    return tuple(inserts), tuple(deletes)
+    if best is None:
+        return _deltas_after(0, deltas, any_valid)
+    inserts, deletes = _deltas_after(best[0], deltas, any_valid)
+    return (best[1], *inserts), deletes
 
 
 def siblings(

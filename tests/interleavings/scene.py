@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
 from airflow_hiveacid.format import conflicts, ids, table
@@ -49,16 +49,7 @@ class Scene:
     has_tag: bool = False
 
     def __str__(self) -> str:
-        named = (
-            "is_partitioned",
-            "only_hive_4",
-            "has_base",
-            "has_deletes",
-            "has_strangers",
-            "is_strict",
-            "has_tag",
-        )
-        flags = [f"v{self.generation.value}", *(n for n in named if getattr(self, n))]
+        flags = [f"v{self.generation.value}", *(n for n in _NAMED if getattr(self, n))]
         if self.is_native:
             flags.append("native")
         if not self.is_hdfs:
@@ -73,15 +64,9 @@ class Scene:
         return cls(
             generation=conflicts.MetastoreGeneration(words[0][1:]),
             cast=tuple(cast.split()),
-            is_partitioned="is_partitioned" in words,
-            only_hive_4="only_hive_4" in words,
-            has_base="has_base" in words,
-            has_deletes="has_deletes" in words,
-            has_strangers="has_strangers" in words,
             is_hdfs="local" not in words,
             is_native="native" in words,
-            is_strict="is_strict" in words,
-            has_tag="has_tag" in words,
+            **{name: name in words for name in _NAMED},
         )
 
     @property
@@ -93,6 +78,13 @@ class Scene:
     def partitions(self) -> tuple[str, ...]:
         """The partitions, as rows tell them."""
         return ("a", "b") if self.is_partitioned else ("",)
+
+
+_STORES: Final = {"is_hdfs", "is_native"}
+_NAMED: Final = tuple(
+    flag.name for flag in fields(Scene) if flag.type == "bool" and flag.name not in _STORES
+)
+"""The flags that a text says by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import threading
 import types
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from airflow_hiveacid.format.acid_state import AcidDirectory, AcidState, resolve
 from airflow_hiveacid.format.change_range import ChangeSegment
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName
+from airflow_hiveacid.format.names import DeltaName
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo
 from airflow_hiveacid.metastore.port import MetastorePort
@@ -323,9 +324,10 @@ def _merge(work: BucketCompaction) -> Iterator[CompactedFile]:
     inserts, deletes = visible(work.inserts), visible(work.deletes)
     dead = {e[:3] for e in deletes}
     for output in work.outputs:
-        chosen = deletes
-        if not (isinstance(output, DeltaName) and output.is_delete):
-            chosen = [e for e in inserts if e[:3] not in dead] if _is_base(output) else inserts
+        if not isinstance(output, DeltaName):
+            chosen = [e for e in inserts if e[:3] not in dead]
+        else:
+            chosen = deletes if output.is_delete else inserts
         if chosen:
             content = merged_file(chosen)
             yield CompactedFile(
@@ -335,10 +337,6 @@ def _merge(work: BucketCompaction) -> Iterator[CompactedFile]:
                 rows=len(chosen),
                 size_bytes=len(content),
             )
-
-
-def _is_base(output: BaseName | DeltaName) -> bool:
-    return not isinstance(output, DeltaName)
 
 
 # ---- the rest ------------------------------------------------------------------------------------
@@ -392,19 +390,6 @@ class _BeatThread:
         return False
 
 
-class _Event:
-    """Stands for the event that ends a heartbeat; the clock never waits for it."""
-
-    def __init__(self) -> None:
-        self._is_set = False
-
-    def set(self) -> None:
-        self._is_set = True
-
-    def is_set(self) -> bool:
-        return self._is_set
-
-
 @contextlib.contextmanager
 def _job_group(spark: object, name: str) -> Iterator[Callable[[], None]]:
     del spark, name
@@ -441,10 +426,13 @@ SPARK: Final[Any] = types.SimpleNamespace(
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """Put every stand-in in place."""
-    threading = types.SimpleNamespace(Thread=_BeatThread, Event=_Event, current_thread=lambda: None)
+    # The clock never waits for the event that ends a heartbeat.
+    beating = types.SimpleNamespace(
+        Thread=_BeatThread, Event=threading.Event, current_thread=lambda: None
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(locations, "_local", lambda: world().disk)
-        patch.setattr(heartbeat, "threading", threading)
+        patch.setattr(heartbeat, "threading", beating)
         patch.setattr(functools.cached_property, "__get__", _kept)
         patch.setattr(threads, "ThreadPoolExecutor", Pool)
         for module in (context, compact_tables):

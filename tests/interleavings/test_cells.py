@@ -26,10 +26,9 @@ from airflow_hiveacid.format.conflicts import (
 )
 from airflow_hiveacid.format.errors import CompactionNotDoneError, WriteConflictError
 from airflow_hiveacid.jobs.job import JobResult
-from tests.interleavings import readers
 from tests.interleavings.play import Play
 from tests.interleavings.rows import Change, Rows, apply
-from tests.interleavings.scene import REF, Scene
+from tests.interleavings.scene import Scene
 from tests.interleavings.world import Actor, Border, World
 
 FIRST, SECOND = 0, 1
@@ -173,14 +172,7 @@ class Both(Play):
     seen: Rows = frozenset()
 
     def _epilogue(self) -> None:
-        client = self.world.client()
-        with self.world.unseen():
-            txns = client.valid_txns()
-            write_ids = client.valid_write_ids([REF], txns)[REF]
-        found = tuple(
-            (p, readers.look(self.world.disk, self.place(p))) for p in self.scene.partitions
-        )
-        self.seen = frozenset(self._rows("hive", found, write_ids, txns) or ())
+        self.seen = frozenset(self._rows("hive", self.everywhere(), *self.snapshot_now()) or ())
         super()._epilogue()
 
 

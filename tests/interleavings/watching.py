@@ -11,17 +11,13 @@ from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.metastore.port import TxnState, TxnType
 from tests.contract.fake_metastore import Lock, Txn
 from tests.interleavings import readers
-from tests.interleavings.ground import Ground, is_own
-from tests.interleavings.readers import Found
+from tests.interleavings.ground import Everywhere, Ground, is_own
 from tests.interleavings.rows import Change, Commit, serial_states
 from tests.interleavings.scene import REF
 from tests.interleavings.world import Actor
 
 _AT_WORK = ("opened", "locked", "fenced", "snapshot")
 """Steps of a compaction that has not staged its result yet."""
-
-Everywhere = tuple[tuple[str, "Found"], ...]
-"""What lies in each partition."""
 
 
 class Watching(Ground):
@@ -76,12 +72,8 @@ class Watching(Ground):
 
     def _compacted(self, owner: Actor) -> None:
         """No result of the same range is beside a new one, if its maker was dead before."""
-        client = self.world.client()
-        with self.world.unseen():
-            txns = client.valid_txns()
-            write_ids = client.valid_write_ids([REF], txns)[REF]
-        for p in self.scene.partitions:
-            found = readers.look(self.world.disk, self.place(p))
+        write_ids, txns = self.snapshot_now()
+        for _, found in self.everywhere():
             choice = readers.hive_choice(found, write_ids, txns)
             left = {
                 name
@@ -130,13 +122,9 @@ class Watching(Ground):
         server = self.world.server
         if REF not in server.tables or self.world.is_abandoned:
             return
-        client = self.world.client()
-        txns = client.valid_txns()
-        write_ids = client.valid_write_ids([REF], txns)[REF]
+        write_ids, txns = self.snapshot_now()
         commits = tuple(c for _, c, _ in self.commits)
-        found = tuple(
-            (p, readers.look(self.world.disk, self.place(p))) for p in self.scene.partitions
-        )
+        found = self.everywhere()
         looked = (found, write_ids, txns, commits)
         if looked == self.looked:
             return
@@ -198,12 +186,10 @@ class Watching(Ground):
         return tuple(sorted(rows))
 
     def removal(self, path: str) -> None:
-        speaker = self.world.speaker
-        assert speaker is not None
         for part in path.split("/")[3:]:
             if part.startswith("p="):
                 continue
-            self._check_removal(speaker, part, path)
+            self._check_removal(self.actor, part, path)
             return
 
     def _check_removal(self, speaker: Actor, part: str, path: str) -> None:  # noqa: C901

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import HiveAcidError, MetastoreUnavailableError
+from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.locks import LockRequest
@@ -493,8 +493,6 @@ class World:
                 actor.outcome = actor.body()
         except Killed:
             pass
-        except HiveAcidError as error:
-            actor.error = error
         except BaseException as error:  # noqa: BLE001 -- the edge of an actor's thread
             actor.error = error
         actor.is_over = True

@@ -15,6 +15,7 @@ from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, CompactionChoice, 
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import UPDATE_ALL
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import at
 
 
 class Killed(BaseException):
@@ -163,13 +164,9 @@ def test_a_change_feed_overtaken_by_another_writer_continues_after_it_on_retry(
     lab4.table("t", {"id": "bigint", "v": "int"})
     lab4.insert("t", [(1, 1)], ["id", "v"])
     spec = ChangeFeedSpec(target=f"{lab4.db}.t", location=f"file:{tmp_path}")
-
-    def be_overtaken(step: str) -> None:
-        if step == "staged":
-            lab4.run(spec, job_key="dag/first/task/-1")
-
+    overtaken = at("staged", lambda: lab4.run(spec, job_key="dag/first/task/-1"))
     with pytest.raises(errors.FeedOvertakenError, match=r"another process wrote .*changes_0000000"):
-        lab4.run(spec, job_key="dag/second/task/-1", on_step=be_overtaken)
+        lab4.run(spec, job_key="dag/second/task/-1", on_step=overtaken)
     lab4.insert("t", [(2, 2)], ["id", "v"])
     again = lab4.run(spec, job_key="dag/second/task/-1")
     assert rows_of(lab4, again) == [("insert", 2, 2, 2)]

@@ -12,6 +12,7 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.spark.statements.update_delete import change_events, plan_change
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 UPSERT = (
     matched_delete("s.op = 'D'"),
@@ -94,11 +95,7 @@ def test_files_reach_their_final_directories_before_the_commit_and_do_not_change
     lab.insert("t", [(i, "a") for i in range(10)], ["id", "name"])
     before = data_files(lab)
     seen: list[dict[str, tuple[int, int, int]]] = []
-
-    def look(step: str) -> None:
-        if step == "body_done":
-            seen.append(data_files(lab))
-
+    look = at("body_done", lambda: seen.append(data_files(lab)))
     result = lab.update("t", {"name": "'b'"}, "id < 5", on_step=look)
     (write_id,) = result.write_ids.values()
     added = {path.partition("/")[0] for path in set(data_files(lab)) - set(before)}

@@ -17,6 +17,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.watch.health import compaction_need
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 from tests.unit.storage.orc_tables import B1, tombstone, write_acid
 
 COLUMNS = {"id": "bigint"}
@@ -109,11 +110,7 @@ def test_cleaning_waits_for_a_transaction_that_requests_a_lock_after_the_note(
     late = lab.client.open_txn()
     ask_for_lock(lab, "other", late, LockType.SHARED_READ)
     before = lab.directories("t")
-
-    def meanwhile(step: str) -> None:
-        if step == "noted":
-            ask_for_lock(lab, "t", late, LockType.SHARED_READ)
-
+    meanwhile = at("noted", lambda: ask_for_lock(lab, "t", late, LockType.SHARED_READ))
     held = lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=meanwhile)
     assert held.status is JobStatus.NOTHING_TO_DO
     assert [r["txn_id"] for r in held.details["cleanings"][0]["waited_for"]] == [late]

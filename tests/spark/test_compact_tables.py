@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.maintenance import AtEnd, CleanSpec, CompactSpec
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.spark.maintenance import bucket_tasks
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 COLUMNS = {"id": "bigint", "v": "int"}
 
@@ -93,11 +94,7 @@ def test_a_kill_aborts_every_transaction_of_a_job_of_many_tables(lab: Lab) -> No
     _fill(lab)
     key, attempt = f"test/{lab.db}/kill", AttemptId.new(9)
     aborted: list[int] = []
-
-    def kill(step: str) -> None:
-        if step == "staged":
-            aborted.extend(abort_job(lab.client.clone(), key, attempt, []))
-
+    kill = at("staged", lambda: aborted.extend(abort_job(lab.client.clone(), key, attempt, [])))
     spec = CompactSpec(tables=(f"{lab.db}.*",), delta_count=3)
     with pytest.raises(PartitionsFailedError):
         lab.run(spec, job_key=key, on_step=kill)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -32,6 +31,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import Lab
+from tests.support.steps import StopError, act_before, at, stop_at
 
 COLUMNS = {"id": "bigint", "name": "string"}
 
@@ -146,13 +146,9 @@ def test_several_tasks_compact_a_large_bucket_into_one_file(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch, choice: CompactionChoice
 ) -> None:
     pieces: list[int] = []
-    run: Any = bucket_tasks.task_results
-
-    def task_results(spark: Any, task: Any, works: Any) -> Any:  # noqa: ANN401
-        pieces.append(len(works))
-        return run(spark, task, works)
-
-    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
+    act_before(
+        monkeypatch, bucket_tasks, "task_results", lambda *given: pieces.append(len(given[2]))
+    )
     monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 1)
     lab4.table("t", COLUMNS, parameters={ONLY_HIVE_4_READS: "true"})
     rows = history(lab4)
@@ -174,11 +170,10 @@ def test_our_compaction_gives_way_to_a_request_that_is_queued_during_it_on_3x(la
     lab3.table("t", COLUMNS)
     rows = two_inserts(lab3)
     before = lab3.directories("t")
-
-    def meanwhile(step: str) -> None:
-        if step == "staged":
-            lab3.client.request_compaction(lab3.info("t").ref, None, CompactionType.MINOR)
-
+    ref = lab3.info("t").ref
+    meanwhile = at(
+        "staged", lambda: lab3.client.request_compaction(ref, None, CompactionType.MINOR)
+    )
     with pytest.raises(
         CompactionNotDoneError, match=r"an entry for it already: .* waits for a worker"
     ):
@@ -362,16 +357,8 @@ def test_an_interrupted_cleaning_is_completed_by_the_next_one(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     rows = two_inserts(lab)
     lab.compact("t", CompactionChoice.MAJOR)
-
-    class CutError(Exception):
-        pass
-
-    def cut(step: str) -> None:
-        if step == "removed":
-            raise CutError
-
-    with pytest.raises(CutError):
-        lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=cut)
+    with pytest.raises(StopError):
+        lab.run(CleanSpec.of_table(f"{lab.db}.t"), on_step=stop_at("removed"))
     lab.clean("t")
     assert lab.directories("t") == ["base_0000002"]
     assert lab.rows("t") == rows

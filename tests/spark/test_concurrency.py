@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.local.server import LocalMetastore
 from tests.support.spark_lab import Lab, make_lab
+from tests.support.steps import at
 
 WRITERS = 8
 
@@ -31,10 +32,7 @@ def test_eight_concurrent_inserts_all_commit_with_distinct_ids(lab_pg: Lab) -> N
     barrier = Barrier(WRITERS)
 
     def append(writer: int) -> JobResult:
-        def meet(step: str) -> None:
-            if step == "staged":
-                barrier.wait(timeout=120)
-
+        meet = at("staged", lambda: barrier.wait(timeout=120))
         rows = [(writer * 100 + i, writer) for i in range(10)]
         return lab_pg.insert("t", rows, ["id", "w"], on_step=meet)
 
@@ -55,11 +53,8 @@ def test_the_first_overlapping_update_to_commit_wins_and_the_others_raise_a_conf
     barrier = Barrier(WRITERS)
 
     def update(writer: int) -> JobResult | Exception:
-        def meet(step: str) -> None:
-            # All have their snapshot before any commits: they overlap.
-            if step == "published":
-                barrier.wait(timeout=120)
-
+        # All have their snapshot before any commits: they overlap.
+        meet = at("published", lambda: barrier.wait(timeout=120))
         try:
             return lab_pg.update("t", {"v": str(writer + 1)}, on_step=meet)
         except (errors.WriteConflictError, errors.TransactionAbortedError) as error:

@@ -16,15 +16,12 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import convert as convert_module
 from airflow_hiveacid.spark.writing.spreading import row_digest
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import StopError, stop_at
 from tests.unit.storage.orc_tables import write_last_second_before_1970, write_plain
 
 COLUMNS = {"id": "int", "name": "string"}
 FULL, ONLY, FLAT = ConversionTarget
 NONE, ACID, INSERT_ONLY = TransactionalKind
-
-
-class AbortedError(Exception):
-    """Stops a job at a step, so that its transaction aborts."""
 
 
 def rows(*ids: int) -> list[Row]:
@@ -182,18 +179,13 @@ def test_a_conversion_waits_for_readers(lab4: Lab) -> None:
 def test_a_failed_conversion_leaves_the_table_unchanged(lab4: Lab, step: str) -> None:
     root = flat_table(lab4)
     filled(root, part_0=(1, 2))
-
-    def stop(reached: str) -> None:
-        if reached == step:
-            raise AbortedError
-
-    with pytest.raises(AbortedError):
-        convert(lab4, ONLY, on_step=stop)
+    with pytest.raises(StopError):
+        convert(lab4, ONLY, on_step=stop_at(step))
     assert (lab4.info("t").kind, visible(root)) == (NONE, ["part_0"])
     convert(lab4, ONLY)
     before = visible(root)
-    with pytest.raises(AbortedError):
-        convert(lab4, FLAT, on_step=stop)
+    with pytest.raises(StopError):
+        convert(lab4, FLAT, on_step=stop_at(step))
     assert (lab4.info("t").kind, visible(root)) == (INSERT_ONLY, before)
     assert lab4.rows("t") == rows(1, 2)
 
@@ -204,23 +196,18 @@ def test_the_next_conversion_undoes_or_completes_a_killed_one(
 ) -> None:
     root = flat_table(lab4)
     filled(root, part_0=(1, 2))
-
-    def stop(reached: str) -> None:
-        if reached == step:
-            raise AbortedError
-
     with monkeypatch.context() as dead:
         dead.setattr(WayBack, "undo", lambda *_: None)
-        with pytest.raises(AbortedError):
-            convert(lab4, ONLY, on_step=stop)
+        with pytest.raises(StopError):
+            convert(lab4, ONLY, on_step=stop_at(step))
     assert (root / "_hiveacid/_conversion.json").exists()
     convert(lab4, ONLY)
     assert lab4.rows("t") == rows(1, 2)
     assert not (root / "_hiveacid/_conversion.json").exists()
     with monkeypatch.context() as dead:
         dead.setattr(WayBack, "undo", lambda *_: None)
-        with pytest.raises(AbortedError):
-            convert(lab4, FLAT, on_step=stop)
+        with pytest.raises(StopError):
+            convert(lab4, FLAT, on_step=stop_at(step))
     convert(lab4, FLAT)
     assert lab4.info("t").kind is NONE
     assert visible(root) == ["000000_0"]

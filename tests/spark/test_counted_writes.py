@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -30,6 +30,7 @@ from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.spark.writing.flat_files import write_orc
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.spark_lab import Lab, with_settings
+from tests.support.steps import raises
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PLANNED = "spark.sql.optimizer.plannedWrite.enabled"
@@ -90,9 +91,7 @@ def test_a_release_of_spark_that_reports_no_count_writes_the_same_rows(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def unknown(*_: object) -> NoReturn:
-        raise UnknownJavaCallError("DataSource")
-
+    unknown = raises(UnknownJavaCallError("DataSource"))
     for module in (flat_files, engine):
         monkeypatch.setattr(module, "call_of_any_release", unknown)
     rows, place = shuffled(lab4.spark), tmp_path_factory.mktemp("written") / "rows"

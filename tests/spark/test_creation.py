@@ -17,6 +17,7 @@ from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.sql.script import read_script
 from tests.support.spark_lab import Lab, make_lab
 from tests.support.spark_submit import submit
+from tests.support.steps import act_after, raises
 
 LOST = errors.MetastoreUnavailableError(uris=("thrift://hms:9083",), method="x", reason="gone")
 KEY = "dag/run/task/-1"
@@ -163,14 +164,8 @@ def test_a_retry_finds_the_table_whose_final_rename_got_no_response(
     lab4: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = job(lab4, "CREATE TABLE t AS SELECT 1 AS a WHERE 1 = 2")
-    change = CatalogCalls.change_table
-
-    def lost(*args: object) -> None:
-        change(*args)  # type: ignore[arg-type]
-        raise LOST
-
     with monkeypatch.context() as patched:
-        patched.setattr(CatalogCalls, "change_table", lost)
+        act_after(patched, CatalogCalls, "change_table", raises(LOST))
         with pytest.raises(errors.MetastoreUnavailableError):
             lab4.run(spec, job_key=KEY)
     assert lab4.client.list_tables(lab4.db) == ("t",)

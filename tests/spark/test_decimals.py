@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Final
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.statements import MergeSpec, SourceSpec
 from airflow_hiveacid.spark.engine.catalyst import Moment, query, resolve
 from airflow_hiveacid.spark.engine.failures import SPARK_ERRORS, condition_of, reason_of
@@ -16,35 +18,13 @@ from airflow_hiveacid.spark.engine.parsed_sql import DEFAULT_TERMS
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.source import load_source, show
 from airflow_hiveacid.spark.statements.merge import plan_merge
+from tests.support.cases import changes_of
 from tests.support.merge_clauses import matched_delete
+from tests.support.tables import table_of
 
 _ANSWERS: Final[dict[str, tuple[object, object]]] = {
-    # The rows: 1.1, 1, 7, -0.5, 1.5, NULL; -1, -1, -1, -1 and a bit, 1, NULL.
-    "a = b": (False, True),
-    "a <> b": (True, False),
-    "a <= b": (False, True),
-    "a > b": (True, False),
-    "a <=> b": (False, True),
-    "n = b": (None, None),
-    "a IN (b, 5)": (False, True),
-    "a IN (b, NULL)": (None, True),
-    "a BETWEEN 0 AND b": (False, False),
-    "nullif(a, b) IS NULL": (False, True),
-    "CASE a WHEN b THEN 1 ELSE 2 END": (2, 1),
-    "decode(a, b, 'x', 'y')": ("y", "x"),
-    "b > 1.5": (False, False),
-    "b = 1.0": (True, False),
-    "b IN (1.5, -1)": (False, True),
-    "i = h": (False, False),
-    "h < i": (True, True),
-    "h = g": (False, False),
-    "exists(array(a), z -> z = b)": (False, True),
-    "array_contains(array(b), a)": (False, True),
-    "map_contains_key(map(b, 1), a)": (False, True),
-    "a IN (SELECT b FROM both)": (False, True),
-    "a NOT IN (SELECT b FROM both)": (True, False),
-    "(a, b) IN (SELECT b, b FROM both)": (False, True),
-    "EXISTS (SELECT 1 FROM both x WHERE x.b = t.a)": (False, True),
+    text: tuple(json.loads(answer or ""))
+    for text, answer in changes_of(Path(__file__).parent / "cases/decimal_comparisons.txt")
 }
 
 
@@ -123,13 +103,7 @@ def test_a_number_that_fits_no_common_type_is_an_error(spark: SparkSession, text
 def test_keys_that_are_decimals_of_two_types_match_by_their_values(
     spark: SparkSession, target: str, source: str, found: list[str]
 ) -> None:
-    columns = (Column(name="v", type="int"), Column(name="k", type=target))
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=columns[:1],
-        partition_columns=columns[1:],
-    )
+    table = table_of("v int", by=f"k {target}")
     # The others differ from 2 in a digit that only one of the two types has.
     theirs = "2" if source == "bigint" else "2.000000000001"
     ours = "2.0000000000000000001" if target == "decimal(38,19)" else "2"
@@ -145,12 +119,7 @@ def test_keys_that_are_decimals_of_two_types_match_by_their_values(
 
 
 def test_partitions_are_chosen_by_the_values_of_decimals(spark: SparkSession) -> None:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(Column(name="v", type="int"),),
-        partition_columns=(Column(name="p", type="decimal(38,0)"),),
-    )
+    table = table_of("v int", by="p decimal(38,0)")
     names = tuple(PartitionName(("p",), (text,)) for text in ("1", "2", "3"))
     moment = Moment.now(spark)
     for condition, left in (("p > 1.5", ["2", "3"]), ("p = 1.5", []), ("p IN (1.5, 3)", ["3"])):

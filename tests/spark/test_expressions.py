@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -37,14 +37,7 @@ from airflow_hiveacid.spark.statements.update_delete import plan_change
 from airflow_hiveacid.writing.event_files import partition_text
 from tests.support.merge_clauses import UPDATE_V, matched_delete
 from tests.support.spark_lab import with_settings
-
-
-def table_of(**columns: str) -> TableInfo:
-    return TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=tuple(Column(name=n, type=t) for n, t in columns.items()),
-    )
+from tests.support.tables import table_of
 
 
 @pytest.mark.parametrize(
@@ -74,7 +67,7 @@ def table_of(**columns: str) -> TableInfo:
 def test_struct_values_are_stored_by_field_name(
     spark: SparkSession, column: str, value: str, text: str | None
 ) -> None:
-    table = table_of(c=column)
+    table = table_of(f"c {column}")
     frame = spark.range(1)
     (found,) = resolved(table, frame, [value], Moment.now(spark))
     row = frame.select(F.to_json(stored(spark, table, "c", found).alias("c"))).collect()[0]
@@ -82,7 +75,7 @@ def test_struct_values_are_stored_by_field_name(
 
 
 def test_a_struct_as_a_map_key_is_stored_by_field_name(spark: SparkSession) -> None:
-    table = table_of(c="map<struct<a:int,b:int>,int>")
+    table = table_of("c map<struct<a:int,b:int>,int>")
     value = "map(named_struct('b', 2, 'a', 1), 3)"
     (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
     ((row,),) = spark.range(1).select(stored(spark, table, "c", found)).collect()
@@ -90,7 +83,7 @@ def test_a_struct_as_a_map_key_is_stored_by_field_name(spark: SparkSession) -> N
 
 
 def test_a_non_deterministic_struct_is_evaluated_once(spark: SparkSession) -> None:
-    table = table_of(c="struct<a:int,b:int>")
+    table = table_of("c struct<a:int,b:int>")
     value = "if(rand() < 0.5, named_struct('b', 1, 'a', 1), named_struct('b', 2, 'a', 2))"
     frame = spark.range(200)
     (found,) = resolved(table, frame, [value], Moment.now(spark))
@@ -116,14 +109,14 @@ def test_a_non_deterministic_struct_is_evaluated_once(spark: SparkSession) -> No
 def test_the_error_about_wrong_struct_fields_contains_their_path(
     spark: SparkSession, column: str, value: str, message: str
 ) -> None:
-    table = table_of(c=column)
+    table = table_of(f"c {column}")
     (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
     with pytest.raises(errors.StructFieldsError, match=message):
         stored(spark, table, "c", found)
 
 
 def test_a_struct_with_a_field_of_a_wrong_type_is_refused(spark: SparkSession) -> None:
-    table = table_of(c="struct<a:int,b:string>")
+    table = table_of("c struct<a:int,b:string>")
     value = "named_struct('b', 'x', 'a', 1)"
     (found,) = resolved(table, spark.range(1), [value], Moment.now(spark))
     ((row,),) = spark.range(1).select(stored(spark, table, "c", found)).collect()
@@ -153,7 +146,7 @@ def test_an_invalid_assignment_or_condition_is_refused_during_planning(
 ) -> None:
     with pytest.raises(error):
         plan_change(
-            spark, table_of(n="int", m="int"), UpdateSpec(target="d.t", set=set_, where=where)
+            spark, table_of("n int, m int"), UpdateSpec(target="d.t", set=set_, where=where)
         )
 
 
@@ -178,7 +171,7 @@ def test_an_unsupported_on_condition_of_a_merge_is_refused_during_planning(
     )
     source = spark.sql("select 1 as k, array(1) as d")
     with pytest.raises(errors.ExpressionError, match=message):
-        plan_merge(spark, table_of(k="int", n="int", d="date"), spec, source)
+        plan_merge(spark, table_of("k int, n int, d date"), spec, source)
 
 
 TIME_TYPE = {"spark.sql.timeType.enabled": "true"}
@@ -281,7 +274,7 @@ def test_no_function_without_arguments_returns_a_time_of_its_own(spark: SparkSes
 def test_a_string_that_stands_for_the_current_time_is_refused(
     spark: SparkSession, condition: str
 ) -> None:
-    table = table_of(id="bigint", d="date", ts="timestamp", v="string")
+    table = table_of("id bigint, d date, ts timestamp, v string")
     parameters = read_parameters({"word": "today"} if ":word" in condition else {})
     with pytest.raises(errors.ExpressionError, match=r"write current_timestamp\(\)"):
         plan_change(
@@ -345,7 +338,7 @@ def test_a_source_with_user_code_does_not_count_as_repeatable(spark: SparkSessio
 def test_data_broadcast_to_executors_is_limited_in_bytes(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table = table_of(k="int", v="string")
+    table = table_of("k int, v string")
     source = spark.range(100).selectExpr("int(id) as k", "repeat('x', 1000) as v")
     spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(UPDATE_V,))
     program = plan_merge(spark, table, spec, source)
@@ -376,16 +369,7 @@ def test_data_broadcast_to_executors_is_limited_in_bytes(
 
 
 def bucket_of(spark: SparkSession, source: DataFrame) -> dict[int, int]:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(
-            Column(name="id", type="int"),
-            Column(name="m", type="array<map<string,int>>"),
-            Column(name="f", type="double"),
-        ),
-        partition_columns=(Column(name="p", type="int"),),
-    )
+    table = table_of("id int, m array<map<string,int>>, f double", by="p int")
     spec = InsertSpec(target="d.t", source=SourceSpec())
     program = plan_insert(table, spec, source, Moment.now(spark))
     with pytest.MonkeyPatch.context() as patch:
@@ -411,12 +395,7 @@ def test_spark_and_python_compute_the_same_partition_key(spark: SparkSession) ->
         'a"b\\c/d',
         None,
     ]
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(),
-        partition_columns=(Column(name="p", type="string"),),
-    )
+    table = table_of("", by="p string")
     frame = spark.createDataFrame([(v,) for v in values], "p string")
     made = [r[0] for r in frame.select(partition_key(table, [F.col("p")])).collect()]
     assert made == [partition_text(PartitionName(columns=("p",), values=(v,))) for v in values]
@@ -424,7 +403,7 @@ def test_spark_and_python_compute_the_same_partition_key(spark: SparkSession) ->
 
 
 def test_a_source_column_can_have_any_name(spark: SparkSession) -> None:
-    table = table_of(n="int")
+    table = table_of("n int")
     source = spark.createDataFrame([(7,)], ["a.b `c` D"])
     spec = InsertSpec(target="d.t", source=SourceSpec(), columns=("N",))
     events = new_row_events(plan_insert(table, spec, source, Moment.now(spark)), source)
@@ -432,7 +411,7 @@ def test_a_source_column_can_have_any_name(spark: SparkSession) -> None:
 
 
 def test_null_is_accepted_as_a_condition(spark: SparkSession) -> None:
-    plan_change(spark, table_of(n="int"), DeleteSpec(target="d.t", where="NULL"))
+    plan_change(spark, table_of("n int"), DeleteSpec(target="d.t", where="NULL"))
 
 
 @pytest.mark.parametrize(
@@ -450,12 +429,7 @@ def test_null_is_accepted_as_a_condition(spark: SparkSession) -> None:
 def test_partition_values_are_formatted_as_in_hive(
     spark: SparkSession, kind: str, values: dict[str, str | None]
 ) -> None:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(),
-        partition_columns=(Column(name="p", type=kind),),
-    )
+    table = table_of("", by=f"p {kind}")
     wanted = empty_target(spark, table).schema["p"].dataType
     made = spark.range(1).select(
         *[partition_key(table, [F.expr(value).cast(wanted)]) for value in values]

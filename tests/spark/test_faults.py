@@ -15,6 +15,7 @@ from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from tests.support.fault_cases import AFTER, BEFORE, COLUMNS, change
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
+from tests.support.steps import StopError
 
 STEPS = (
     "opened",
@@ -28,10 +29,6 @@ STEPS = (
     "body_done",
     "committed",
 )
-
-
-class StopError(Exception):
-    """Ends a job at a step."""
 
 
 @pytest.mark.promise("T14")
@@ -110,22 +107,18 @@ def test_cleaning_removes_the_files_of_killed_drivers(lab: Lab, tmp_path: Path) 
     assert lab.rows("t") == [(1, "a"), (3, "c")]
 
 
-@pytest.mark.parametrize("step", ["staged", "published", "marked"])
-@pytest.mark.long_cases("staged", "marked")
+@pytest.mark.parametrize(
+    ("server", "step"),
+    [
+        *(("4.0.1", step) for step in ("staged", "published", "marked")),
+        *(("3.1.3", step) for step in ("staged", "published")),
+    ],
+    indirect=["server"],
+)
+@pytest.mark.long_cases("*-staged", "*-marked")
 def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one(
-    lab4: Lab, tmp_path: Path, step: str
+    lab: Lab, tmp_path: Path, step: str
 ) -> None:
-    check_killed_compactor(lab4, tmp_path, step)
-
-
-@pytest.mark.parametrize("step", [pytest.param("staged", marks=pytest.mark.long), "published"])
-def test_a_killed_compaction_changes_no_row_and_does_not_block_the_next_one_on_3x(
-    lab3: Lab, tmp_path: Path, step: str
-) -> None:
-    check_killed_compactor(lab3, tmp_path, step)
-
-
-def check_killed_compactor(lab: Lab, tmp_path: Path, step: str) -> None:
     lab.table("t", COLUMNS)
     for i in range(3):
         lab.insert("t", [(i, "a")], ["id", "name"])

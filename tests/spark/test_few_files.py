@@ -5,18 +5,16 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.statements import insert
 from airflow_hiveacid.spark.statements.insert import new_row_events, plan_insert
 from tests.support.spark_lab import with_settings
+from tests.support.tables import table_of
 
 AQE = "spark.sql.adaptive"
 AS_ON_A_CLUSTER = {"spark.sql.shuffle.partitions": "7"}
-ON_S3 = TableInfo(
-    ref=TableRef("d", "t"), location="s3a://b/w/t", columns=(Column(name="id", type="bigint"),)
-)
+ON_S3 = table_of("id bigint", location="s3a://b/w/t")
 
 
 def files(spark: SparkSession) -> dict[int, set[int]]:

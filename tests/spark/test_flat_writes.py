@@ -19,6 +19,7 @@ from airflow_hiveacid.jobs.statements import InsertMode, InsertSpec, SourceSpec
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 FS = LocalFileSystem()
 JAVA, CPP = 0, 1
@@ -197,11 +198,7 @@ def test_an_invalid_cast_raises_sparks_own_error(lab4: Lab, tmp_path: Path) -> N
 def test_a_source_file_that_is_added_after_the_check_is_not_read(lab4: Lab, tmp_path: Path) -> None:
     lab4.table("t", {"v": "string"})
     (tmp_path / "1.json").write_text(json.dumps({"v": "1"}))
-
-    def on_step(step: str) -> None:
-        if step == "locked":
-            (tmp_path / "2.json").write_text(json.dumps({"w": 1}))
-
+    on_step = at("locked", lambda: (tmp_path / "2.json").write_text(json.dumps({"w": 1})))
     source = SourceSpec(format="json", location=str(tmp_path))
     lab4.run(InsertSpec(target=f"{lab4.db}.t", source=source), on_step=on_step)
     assert lab4.rows("t") == [("1",)]

@@ -25,6 +25,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import at
 from tests.support.terms import job_terms
 
 COLUMNS = {"id": "bigint"}
@@ -158,11 +159,7 @@ def test_neither_an_exclusive_statement_nor_a_later_reader_waits_for_a_compactio
 @pytest.mark.long_cases("3.1.3")
 def test_an_alter_or_drop_of_a_table_does_not_wait_for_a_compaction(lab: Lab) -> None:
     made(lab)
-
-    def alter(step: str) -> None:
-        if step == "staged":
-            define(lab, "ALTER TABLE t ADD COLUMNS (more int)")
-
+    alter = at("staged", lambda: define(lab, "ALTER TABLE t ADD COLUMNS (more int)"))
     with pytest.raises(TableChangedError, match="columns"):
         lab.compact("t", CompactionChoice.MAJOR, "p=1", on_step=alter)
     assert lab.directories("t", "p=1") == [f"delta_000000{i}_000000{i}_0000" for i in (1, 2, 3)]

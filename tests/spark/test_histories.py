@@ -16,6 +16,7 @@ from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import matched_delete, matched_update, unmatched_insert
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import StopError, stop_at
 
 STEPS = 8
 UPSERT = (
@@ -23,10 +24,6 @@ UPSERT = (
     matched_update({"v": "s.v + t.v"}),
     unmatched_insert("s.v >= 0"),
 )
-
-
-class AbortedError(Exception):
-    """Stops a job at a step, so that its transaction aborts."""
 
 
 class History:
@@ -76,15 +73,12 @@ class History:
 
     def abort(self) -> None:
         step = self.random.choice(["snapshot", "staged", "registered", "published", "body_done"])
-
-        def stop(reached: str) -> None:
-            if reached == step:
-                raise AbortedError
-
         values = tuple(self.fresh(3))
         source = SourceSpec(values=values, columns=("id", "v", "p"))  # type: ignore[arg-type]
-        with pytest.raises(AbortedError):
-            self.lab.run(InsertSpec(target=f"{self.lab.db}.t", source=source), on_step=stop)
+        with pytest.raises(StopError):
+            self.lab.run(
+                InsertSpec(target=f"{self.lab.db}.t", source=source), on_step=stop_at(step)
+            )
 
     def minor(self) -> None:
         self.lab.compact("t", CompactionChoice.MINOR)

@@ -42,6 +42,7 @@ from tests.judges.golden_plain import PlainCase, plain_cases
 from tests.support.column_lists import columns_of
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_ALL
 from tests.support.spark_lab import Lab, native_files, with_settings
+from tests.support.steps import StopError, stop_at
 
 INSERT_ONLY: Final = TransactionalKind.INSERT_ONLY
 FORMATS: Final = [FileFormat.ORC, FileFormat.PARQUET]
@@ -320,13 +321,8 @@ def test_avro_tables_can_be_written_compacted_and_read(lab4: Lab) -> None:
 def test_a_failed_insert_leaves_no_files(lab4: Lab) -> None:
     lab4.table("t", AB, kind=INSERT_ONLY)
     lab4.insert("t", [(1, "a")], ["a", "b"])
-
-    def fail(step: str) -> None:
-        if step == "published":
-            raise RuntimeError(step)
-
-    with pytest.raises(RuntimeError):
-        lab4.insert("t", [(2, "b")], ["a", "b"], on_step=fail)
+    with pytest.raises(StopError):
+        lab4.insert("t", [(2, "b")], ["a", "b"], on_step=stop_at("published"))
     assert lab4.rows("t") == [(1, "a")]
     assert lab4.directories("t") == ["delta_0000001_0000001_0000"]
 

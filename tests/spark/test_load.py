@@ -16,14 +16,11 @@ from airflow_hiveacid.spark.reading.target import POSITION, resolve_target
 from airflow_hiveacid.writing import loading as load_module
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import StopError, stop_at
 from tests.unit.storage.orc_tables import insert, write_acid, write_plain
 
 COLUMNS = {"id": "int", "name": "string"}
 B0, B1, B2 = 536870912, 536936448, 537001984
-
-
-class AbortedError(Exception):
-    """Stops a job at a step, so that its transaction aborts."""
 
 
 def files(folder: Path, *rows_of: tuple[int, ...]) -> str:
@@ -145,13 +142,8 @@ def test_a_load_is_applied_once_and_leaves_no_files_if_it_fails(lab4: Lab, tmp_p
     lab4.table("t", COLUMNS)
     place = files(tmp_path / "in", (1, 2))
     spec = LoadSpec(target=f"{lab4.db}.t", location=place)
-
-    def stop(step: str) -> None:
-        if step == "published":
-            raise AbortedError
-
-    with pytest.raises(AbortedError):
-        lab4.run(spec, job_key="load", on_step=stop)
+    with pytest.raises(StopError):
+        lab4.run(spec, job_key="load", on_step=stop_at("published"))
     assert lab4.rows("t") == []
     assert lab4.directories("t") == []
     assert lab4.run(spec, job_key="load").status is JobStatus.COMMITTED

@@ -16,6 +16,7 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.reading.table_view import MOST_NAMED
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
 
 NAMES = ["id", "v", "p"]
 ROWS = [(1, 1, 1), (2, 2, 2), (3, 3, 3)]
@@ -37,11 +38,7 @@ def locks(lab: Lab, name: str = "t") -> set[tuple[str | None, LockType]]:
 def locks_inside(lab: Lab, job: Job, name: str = "t") -> set[tuple[str | None, LockType]]:
     """What is locked of a table while a job writes."""
     seen: list[set[tuple[str | None, LockType]]] = []
-
-    def look(step: str) -> None:
-        if step == "staged":
-            seen.append(locks(lab, name))
-
+    look = at("staged", lambda: seen.append(locks(lab, name)))
     assert lab.run(job, on_step=look).status is JobStatus.COMMITTED
     (found,) = seen
     return found
@@ -94,10 +91,8 @@ def test_two_changes_of_different_partitions_run_concurrently(lab: Lab, kind: st
     partitioned(lab)
     barrier = Barrier(2)
 
-    def meet(step: str) -> None:
-        if step == "staged":
-            # Passed only when both are here, locked and not yet committed.
-            barrier.wait(timeout=_MEETING_S)
+    # Passed only when both are here, locked and not yet committed.
+    meet = at("staged", lambda: barrier.wait(timeout=_MEETING_S))
 
     def work(p: int) -> JobResult:
         return lab.run(change_of(lab, kind, p), on_step=meet, lock_timeout_s=_MEETING_S)

@@ -19,7 +19,6 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client import connect
 from airflow_hiveacid.spark.engine.session import give_store_settings
-from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.hadoop_settings import VARIABLE
 from airflow_hiveacid.storage.stores.listing import list_table
@@ -72,15 +71,6 @@ def _on_hdfs(spark: SparkSession, hive_metastore: LocalMetastore, tmp_path: Path
         lab = Lab(spark=spark, endpoint=endpoint, client=client, db=db)
         yield lab
         lab.script("DROP TABLE IF EXISTS t")  # as long as its files are there
-
-
-def check(lab: Lab, rows: list[Row]) -> None:
-    """What Spark's reader finds, and ours."""
-    info = lab.info("t")
-    target = resolve_target(lab.spark, lab.client, info, lab.snapshot("t"))
-    assert lab.rows("t") == sorted(rows)
-    by_arrow = target.read_with_arrow(info.column_names).collect()
-    assert sorted(tuple(row)[1:3] for row in by_arrow) == sorted(row[:2] for row in rows)
 
 
 def files(lab: Lab) -> list[FileEntry]:
@@ -145,13 +135,13 @@ def _lead_a_life(lab: Lab) -> None:
         (5, "new", ODD),
         (9, "nine", "x"),
     ]
-    check(lab, rows)
+    lab.check(rows)
     for choice in (CompactionChoice.MINOR, CompactionChoice.MAJOR):
         lab.compact("t", choice)
         lab.clean("t")
-        check(lab, rows)
+        lab.check(rows)
     lab.overwrite("t", [(7, "o", "x")], names)
     lab.clean("t")
-    check(lab, [*rows[:-1], (7, "o", "x")])
+    lab.check([*rows[:-1], (7, "o", "x")])
     left = {d for d in list_table(location).directories if "_tmp_" in d}
     assert left == set()

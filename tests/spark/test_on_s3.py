@@ -20,7 +20,6 @@ from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, Transaction
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.local.site import LocalMetastoreConfig
 from airflow_hiveacid.plan.compaction import ONLY_HIVE_4_READS
-from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.storage.stores.locations import open_location
 from tests.contract.stores.s3_fronts import lists_late
 from tests.support.chosen_versions import chosen
@@ -70,15 +69,6 @@ def lab(spark: SparkSession, metastore: LocalMetastore) -> Iterator[Lab]:
 on_4 = pytest.mark.parametrize("metastore", ["4.0.1"], indirect=True)
 
 
-def check(lab: Lab, rows: list[Row]) -> None:
-    """What Spark's reader finds, and ours."""
-    info = lab.info("t")
-    target = resolve_target(lab.spark, lab.client, info, lab.snapshot("t"))
-    assert lab.rows("t") == sorted(rows)
-    by_arrow = target.read_with_arrow(info.column_names).collect()
-    assert sorted(tuple(row)[1:3] for row in by_arrow) == sorted(row[:2] for row in rows)
-
-
 @contextmanager
 def _provided(api: Any, event: str, handler: Callable[..., None]) -> Iterator[None]:  # noqa: ANN401
     """Have a client of boto3's ask somebody before each request of a kind."""
@@ -111,20 +101,20 @@ def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3
     lab.update("t", {"v": "'u'"}, "id = 1")
     lab.merge("t", [(2, "m", ODD), (5, "new", ODD)], names, ["id", "p"], CLAUSES)
     rows: list[Row] = [(1, "u", ODD), (2, "m", ODD), (3, "v3", ODD), (5, "new", ODD)]
-    check(lab, rows)
+    lab.check(rows)
     done, _, minor = compacted(lab, CompactionChoice.MINOR)
     assert done
     assert len(minor) == 2
     lab.clean("t")
-    check(lab, rows)
+    lab.check(rows)
     done, _, (base,) = compacted(lab, CompactionChoice.MAJOR)
     assert done
     assert "_v" in base
     lab.clean("t")
-    check(lab, rows)
+    lab.check(rows)
     lab.overwrite("t", [(7, "o", ODD)], names)
     lab.clean("t")
-    check(lab, [(7, "o", ODD)])
+    lab.check([(7, "o", ODD)])
     own = SourceSpec(table=f"{lab.db}.t")
     one = InsertSpec(
         target=f"{lab.db}.t", source=SourceSpec(values=((8, "x", ODD),), columns=names)
@@ -138,7 +128,7 @@ def test_a_table_on_s3_can_be_changed_compacted_and_cleaned(lab: Lab, s3: MotoS3
     with pytest.raises(errors.HiveAcidError, match="no renames"):
         lab.run(ConvertSpec(target=f"{lab.db}.flat", to=ConversionTarget.INSERT_ONLY))
     lab.truncate("t")
-    check(lab, [])
+    lab.check([])
     assert left_over(lab, s3) == []
 
 
@@ -217,15 +207,15 @@ def test_a_file_that_s3_completes_after_the_abort_is_invisible_and_cleaning_remo
     )
     assert key in s3.objects()
     rows: list[Row] = [(1, "a")]
-    check(lab, rows)
+    lab.check(rows)
     lab.insert("t", [(3, "c")], ["id", "v"])
     rows.append((3, "c"))
-    check(lab, rows)
+    lab.check(rows)
     # As it is cleaned at any time, also before a compaction lets the metastore forget the abort.
     removed = lab.clean("t").details["cleanings"]
     assert key.split("/")[-2] in str(removed)
     assert key not in s3.objects()
-    check(lab, rows)
+    lab.check(rows)
 
 
 @pytest.mark.clusters
@@ -248,6 +238,6 @@ def test_with_a_hive_3_metastore_only_compactions_with_a_single_result_file_run(
     lab.client.abort_txn(other)
     assert compacted(lab, CompactionChoice.MAJOR)[::2] == (True, ["base_0000002"])
     lab.clean("t")
-    check(lab, rows)
+    lab.check(rows)
     assert lab.rows("b") == rows
     assert left_over(lab, s3) == []

@@ -25,9 +25,11 @@ from airflow_hiveacid.spark.engine.catalyst import Moment, conjuncts, query, res
 from airflow_hiveacid.spark.reading.pruning import partitions_where
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.sql.script import read_script
+from tests.support.cases import texts_of
 from tests.support.merge_clauses import INSERT_ALL, matched_update
 from tests.support.spark_lab import Lab, make_lab
 
+CASES = Path(__file__).parent / "cases"
 HOSTILE = "zz' OR '1'='1"
 CLOCK = dt.datetime(2026, 1, 31, 2, 3, 4, 5)  # noqa: DTZ001 - a wall clock
 HALF_PAST = dt.datetime(2026, 1, 2, 12, 30, 0, 500_000)  # noqa: DTZ001 - as above
@@ -360,38 +362,7 @@ def secret(tmp_path: Path) -> Path:
     return file
 
 
-REFUSED = [
-    "reflect('java.lang.System', 'setProperty', 'hiveacid.seen', 'yes') IS NULL",
-    "java_method('java.lang.System', 'getenv', 'HOME') = v",
-    "upper(concat(v, REFLECT('java.lang.System', 'getenv', 'HOME'))) = 'x'",
-    "v = `java_method`('java.lang.System', 'getenv', 'HOME')",
-    "identifier('ref' || 'lect')('java.lang.System', 'getenv', 'HOME') = v",
-    "input_file_name() = v",
-    "input_file_block_start() > 0",
-    "v = (SELECT first(value) FROM text.`{secret}`)",
-    "v IN (SELECT value FROM csv.`{secret}`)",
-    "EXISTS (SELECT 1 FROM (SELECT * FROM text.`{secret}` s JOIN range(2) ON true) WHERE true)",
-    "v IN (WITH w AS (SELECT value FROM text.`{secret}`) SELECT value FROM w)",
-    "v IN (SELECT value FROM identifier('text.`{secret}`'))",
-    "id IN (SELECT length(reflect('java.lang.System', 'getenv', 'HOME')))",
-    "v IN (SELECT TRANSFORM(id) USING 'cat' AS (x) FROM range(3))",
-    "try_reflect('java.lang.System', 'getenv', 'HOME') = v",
-    "from_xml(v, 'a INT', map('rowValidationXSDPath', '{secret}')).a = 1",
-    "FROM_XML(v, 'a INT', map('mode', 'PERMISSIVE', 'RowValidationXsdPath', '{secret}')).a = 1",
-    "`from_xml`(v, 'a INT', map(concat('rowValidation', 'XSDPath'), '{secret}')).a = 1",
-    "from_xml(v, schema_of_xml('<a>1</a>', map('rowValidationXSDPath', '{secret}'))).a = 1",
-    "id IN (SELECT length(schema_of_xml('<a/>', map('rowValidationXSDPath', '{secret}'))))",
-    "identifier('from_' || 'xml')(v, 'a INT', map('rowValidationXSDPath', '{secret}')).a = 1",
-    "from_avro(v, '\"int\"', map('avroSchemaUrl', '{secret}')) = 1",
-    "from_protobuf(v, 'M', '{secret}') IS NULL",
-    (
-        "v IN (SELECT first(id) OVER w FROM range(3) WINDOW w AS (ORDER BY (SELECT max(value)"
-        " FROM text.`{secret}`)))"
-    ),
-]
-
-
-@pytest.mark.parametrize("where", REFUSED)
+@pytest.mark.parametrize("where", texts_of(CASES / "refused_expressions.txt"))
 def test_sql_text_cannot_call_java_or_read_files(unchanged: Lab, secret: Path, where: str) -> None:
     text = where.format(secret=secret)
     target = f"{unchanged.db}.t"
@@ -413,23 +384,7 @@ def test_sql_text_cannot_call_java_or_read_files(unchanged: Lab, secret: Path, w
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "SELECT * FROM text.`{secret}`",
-        "WITH w AS (SELECT * FROM text.`{secret}`) SELECT * FROM w",
-        "SELECT * FROM (SELECT id FROM range(2)) JOIN parquet.`{secret}` ON true",
-        "SELECT id, (SELECT max(value) FROM text.`{secret}`) FROM range(2)",
-        "SELECT * FROM read_files('{secret}')",
-        "SELECT id FROM range(2) WHERE id IN (SELECT length(value) FROM read_files('{secret}'))",
-        (
-            "SELECT sum(id) OVER w FROM range(2)"
-            " WINDOW w AS (ORDER BY reflect('java.lang.String', 'valueOf', id))"
-        ),
-        "SELECT reflect('java.lang.System', 'getenv', 'HOME')",
-        "DROP VIEW IF EXISTS anything",
-        "INSERT OVERWRITE DIRECTORY '{secret}.d' USING parquet SELECT 1",
-        "CREATE TABLE made_up USING parquet AS SELECT 1",
-        "CACHE TABLE x AS SELECT 1",
-    ],
+    texts_of(CASES / "refused_queries.txt"),
 )
 def test_a_query_that_reads_files_calls_java_or_writes_is_refused(
     spark: SparkSession, secret: Path, text: str
@@ -441,27 +396,7 @@ def test_a_query_that_reads_files_calls_java_or_writes_is_refused(
 
 def test_all_supported_clauses_of_a_query_are_accepted(spark: SparkSession) -> None:
     spark.range(3).createOrReplaceTempView("some_rows")
-    for text in [
-        "TABLE some_rows",
-        "VALUES (1), (2)",
-        "SELECT DISTINCT id FROM some_rows UNION SELECT 1 EXCEPT SELECT 2 INTERSECT SELECT 3",
-        "SELECT /*+ BROADCAST(b) */ a.id FROM some_rows a LEFT JOIN some_rows b USING (id)",
-        "SELECT id % 2 k, count(*) FROM some_rows GROUP BY ROLLUP (id % 2) HAVING count(*) > 0",
-        "SELECT * FROM some_rows SORT BY id LIMIT 2 OFFSET 1",
-        "SELECT * FROM some_rows DISTRIBUTE BY id",
-        "SELECT * FROM some_rows CLUSTER BY id",
-        "SELECT * FROM (SELECT /*+ REPARTITION(2) */ id FROM some_rows)",
-        "SELECT * FROM some_rows TABLESAMPLE (50 PERCENT)",
-        "SELECT id, x FROM some_rows LATERAL VIEW explode(array(1, 2)) AS x",
-        "SELECT * FROM some_rows PIVOT (count(*) FOR id IN (1, 2))",
-        "SELECT * FROM (SELECT 1 a, 2 b) UNPIVOT (v FOR n IN (a, b))",
-        "SELECT * FROM some_rows s, LATERAL (SELECT s.id + 1)",
-        "SELECT x.a FROM (SELECT 1) AS x(a)",
-        "SELECT row_number() OVER w FROM some_rows WINDOW w AS (ORDER BY id)",
-        "SELECT * FROM explode(array(1, 2)) AS e(x)",
-        "FROM some_rows SELECT id",
-        "SELECT rand(), uuid(), (SELECT max(id) FROM some_rows)",
-    ]:
+    for text in texts_of(CASES / "accepted_queries.txt"):
         query(spark, text, parsed_sql.TextTerms()).collect()
 
 

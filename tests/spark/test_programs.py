@@ -24,6 +24,7 @@ from spark_apps.examples import merge_orders
 from tests.support.column_lists import columns_of
 from tests.support.spark_lab import Lab
 from tests.support.spark_submit import submit
+from tests.support.steps import at
 
 CLAUSES = [
     {"when": "matched", "action": "update"},
@@ -232,10 +233,8 @@ def test_a_program_must_open_exactly_one_transaction(shop: Lab) -> None:
 
 def test_a_killed_program_is_aborted_and_changes_nothing(shop: Lab) -> None:
     spec = spec_of(shop, inserts=("log",), changes=("t",))
-
-    def killed(step: str) -> None:
-        if step == "staged":
-            abort_job(shop.client, f"{shop.db}/program", AttemptId.new(9), [shop.info("t").ref])
+    key, ref = f"{shop.db}/program", shop.info("t").ref
+    killed = at("staged", lambda: abort_job(shop.client, key, AttemptId.new(9), [ref]))
 
     def body(txn: acid.Transaction) -> None:
         txn.delete(f"{shop.db}.t", where="true")

@@ -23,6 +23,9 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.maintenance import prove_erasure, stored_search
 from airflow_hiveacid.versions.keeping import make_tag
 from tests.support.spark_lab import Lab
+from tests.support.steps import at
+
+pytestmark = pytest.mark.promise("K10")
 
 ZOE = "Zoe-7f3a9c41"
 COLUMNS = {"id": "bigint", "name": "string"}
@@ -30,6 +33,12 @@ BY_NAME: dict[str, Any] = {
     "where": "name = :name",
     "parameters": {"name": Parameter(values=(Value(type=ValueType.STRING, text=ZOE),))},
 }
+
+
+@pytest.fixture
+def lab(lab4: Lab) -> Lab:
+    """The metastore of Hive 4 alone."""
+    return lab4
 
 
 def uncompressed(lab: Lab, **more: Any) -> None:  # noqa: ANN401 - passed on
@@ -63,11 +72,9 @@ def files_with_zoe(lab: Lab) -> list[str]:
     return [str(path) for path in files if ZOE.encode() in path.read_bytes()]
 
 
-@pytest.mark.promise("K10")
 def test_the_proof_fails_until_rows_are_deleted_compacted_and_cleaned(
-    lab4: Lab, caplog: pytest.LogCaptureFixture
+    lab: Lab, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lab = lab4
     uncompressed(lab)
     found = proof(lab)
     assert (found["rows"], len(found["left"])) == (1, 1)
@@ -93,9 +100,7 @@ def test_the_proof_fails_until_rows_are_deleted_compacted_and_cleaned(
     assert ZOE not in caplog.text
 
 
-@pytest.mark.promise("K10")
-def test_the_proof_names_the_reader_that_keeps_the_file(lab4: Lab) -> None:
-    lab = lab4
+def test_the_proof_names_the_reader_that_keeps_the_file(lab: Lab) -> None:
     uncompressed(lab)
     with read_snapshot(lab.endpoint, [f"{lab.db}.t"], job_key="a-long-report"):
         erase(lab)
@@ -107,9 +112,7 @@ def test_the_proof_names_the_reader_that_keeps_the_file(lab4: Lab) -> None:
     assert proof(lab)["proved"]
 
 
-@pytest.mark.promise("K10")
-def test_the_proof_names_the_tag_and_the_retention_that_keep_the_file(lab4: Lab) -> None:
-    lab = lab4
+def test_the_proof_names_the_tag_and_the_retention_that_keep_the_file(lab: Lab) -> None:
     uncompressed(lab)
     make_tag(lab.client, lab.info("t"), "closing", VersionSpec.of(version=2))
     erase(lab)
@@ -125,9 +128,7 @@ def test_the_proof_names_the_tag_and_the_retention_that_keep_the_file(lab4: Lab)
     assert "the retention of 7 d" in whys(kept)
 
 
-@pytest.mark.promise("K10")
-def test_the_proof_finds_rows_of_aborted_writes_and_of_open_writes(lab4: Lab) -> None:
-    lab = lab4
+def test_the_proof_finds_rows_of_aborted_writes_and_of_open_writes(lab: Lab) -> None:
     uncompressed(lab)
     delta = lab.root("t") / "delta_0000001_0000001_0000"
     kept = lab.root("t").parent / "kept"
@@ -147,9 +148,7 @@ def test_the_proof_finds_rows_of_aborted_writes_and_of_open_writes(lab4: Lab) ->
     assert proof(lab)["proved"]
 
 
-@pytest.mark.promise("K10")
-def test_the_proof_finds_rows_in_staged_hidden_and_unknown_files(lab4: Lab) -> None:
-    lab = lab4
+def test_the_proof_finds_rows_in_staged_hidden_and_unknown_files(lab: Lab) -> None:
     whys_of = {
         "_tmp_hiveacid_99999-x/delta_0000001_0000001_0000": "cleaning keeps it: changed less than",
         ".hive-staging_hive_1/-ext-10000": "it is staged or hidden",
@@ -174,9 +173,7 @@ def test_the_proof_finds_rows_in_staged_hidden_and_unknown_files(lab4: Lab) -> N
         assert why in left[f"file:{lab.root('t')}/{place}"]["why"]
 
 
-@pytest.mark.promise("K10")
-def test_a_file_that_cannot_be_read_disproves_the_erasure(lab4: Lab) -> None:
-    lab = lab4
+def test_a_file_that_cannot_be_read_disproves_the_erasure(lab: Lab) -> None:
     uncompressed(lab)
     erase(lab)
     lab.clean("t")
@@ -192,9 +189,7 @@ def test_a_file_that_cannot_be_read_disproves_the_erasure(lab4: Lab) -> None:
     assert found["files_by_not_read"] == 2
 
 
-@pytest.mark.promise("K10")
-def test_partitions_and_statistics_prove_only_what_they_can(lab4: Lab) -> None:
-    lab = lab4
+def test_partitions_and_statistics_prove_only_what_they_can(lab: Lab) -> None:
     lab.table("t", COLUMNS, partition={"day": "int"})
     lab.insert("t", [(1, ZOE, 1), (2, "Ann", 1), (3, None, 2)], ["id", "name", "day"])
     found = proof(lab, where="id = 1 AND day = 1", parameters={})
@@ -213,9 +208,7 @@ def test_partitions_and_statistics_prove_only_what_they_can(lab4: Lab) -> None:
     assert "its path does not show day" in whys(proof(lab, where="name = :name AND day = 7"))
 
 
-@pytest.mark.promise("K10")
-def test_delete_events_hold_no_row(lab4: Lab) -> None:
-    lab = lab4
+def test_delete_events_hold_no_row(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, "Ann"), (2, "Bob")], ["id", "name"])
     lab.delete("t", "id = 1")
@@ -223,9 +216,7 @@ def test_delete_events_hold_no_row(lab4: Lab) -> None:
     assert (found["proved"], found["files_by_not_read"]) == (True, 0)
 
 
-@pytest.mark.promise("K10")
-def test_a_column_that_was_added_later_is_null_in_older_files(lab4: Lab) -> None:
-    lab = lab4
+def test_a_column_that_was_added_later_is_null_in_older_files(lab: Lab) -> None:
     lab.table("t", {"id": "bigint"})
     lab.insert("t", [(1,)], ["id"])
     lab.script("ALTER TABLE t ADD COLUMNS (name string)")
@@ -234,9 +225,7 @@ def test_a_column_that_was_added_later_is_null_in_older_files(lab4: Lab) -> None
     assert proof(lab, where="name IS NULL", parameters={})["rows"] == 1
 
 
-@pytest.mark.promise("K10")
-def test_a_file_whose_column_may_have_been_renamed_disproves_the_erasure(lab4: Lab) -> None:
-    lab = lab4
+def test_a_file_whose_column_may_have_been_renamed_disproves_the_erasure(lab: Lab) -> None:
     lab.table("t", COLUMNS)
     old = pa.table({"id": pa.array([1], pa.int64()), "alias": [ZOE]})
     staged = lab.root("t") / "_tmp_copy"
@@ -249,11 +238,9 @@ def test_a_file_whose_column_may_have_been_renamed_disproves_the_erasure(lab4: L
     assert "it has no column name, which may have been renamed" in whys(found)
 
 
-@pytest.mark.promise("K10")
 @pytest.mark.parametrize("format_", list(FileFormat)[:4])
 @pytest.mark.long_cases("*.ORC", "*.PARQUET", "*.TEXT")
-def test_insert_only_tables_are_searched_in_every_format(lab4: Lab, format_: FileFormat) -> None:
-    lab = lab4
+def test_insert_only_tables_are_searched_in_every_format(lab: Lab, format_: FileFormat) -> None:
     lab.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY, format_=format_)
     lab.insert("t", [(1, ZOE), (2, "Ann")], ["id", "name"])
     assert proof(lab)["rows"] == 1
@@ -263,9 +250,7 @@ def test_insert_only_tables_are_searched_in_every_format(lab4: Lab, format_: Fil
     assert proof(lab)["proved"]
 
 
-@pytest.mark.promise("K10")
-def test_feeds_and_other_copies_are_searched_if_they_are_named(lab4: Lab, tmp_path: Path) -> None:
-    lab = lab4
+def test_feeds_and_other_copies_are_searched_if_they_are_named(lab: Lab, tmp_path: Path) -> None:
     uncompressed(lab)
     location = f"file:{tmp_path}/feed"
     lab.run(ChangeFeedSpec(target=f"{lab.db}.t", location=location))
@@ -282,11 +267,9 @@ def test_feeds_and_other_copies_are_searched_if_they_are_named(lab4: Lab, tmp_pa
     assert "it has no column name" in whys(proof(lab, locations=(location,)))
 
 
-@pytest.mark.promise("K10")
 def test_files_that_appear_during_the_search_are_searched_too(
-    lab4: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = lab4
     uncompressed(lab)
     copy = lab.root("t").parent / f"{lab.db}_copy"
     shutil.copytree(lab.root("t") / "delta_0000001_0000001_0000", copy)
@@ -302,20 +285,17 @@ def test_files_that_appear_during_the_search_are_searched_too(
     found: Any = lab.run(spec, on_step=late).details["erasure"]
     assert [one["path"].rsplit("/", 2)[1] for one in found["left"]] == ["late"]
 
-    def endless(step: str) -> None:
-        if step == "listing":
-            shutil.copytree(copy, lab.root("t") / f"late_{next(number)}")
+    def add() -> None:
+        shutil.copytree(copy, lab.root("t") / f"late_{next(number)}")
 
     monkeypatch.setattr(prove_erasure, "_MOST_LISTINGS", 2)
     with pytest.raises(ErasureNotProvedError, match="new files kept appearing"):
-        lab.run(spec, on_step=endless)
+        lab.run(spec, on_step=at("listing", add))
 
 
-@pytest.mark.promise("K10")
 def test_a_task_that_does_not_report_the_end_of_a_file_proves_nothing(
-    lab4: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab = lab4
     uncompressed(lab)
     monkeypatch.setattr(
         stored_search,
@@ -327,13 +307,12 @@ def test_a_task_that_does_not_report_the_end_of_a_file_proves_nothing(
     assert "no task has reported its end" in whys(found)
 
 
-def test_a_wrong_condition_is_an_error_before_anything_is_listed(lab4: Lab) -> None:
-    lab4.table("t", COLUMNS)
+def test_a_wrong_condition_is_an_error_before_anything_is_listed(lab: Lab) -> None:
+    lab.table("t", COLUMNS)
     with pytest.raises(UnknownColumnError):
-        proof(lab4, where="surname = :name")
+        proof(lab, where="surname = :name")
 
 
-@pytest.mark.promise("K10")
 @pytest.mark.parametrize(
     ("kind", "format_", "stored_as", "now"),
     [
@@ -344,33 +323,31 @@ def test_a_wrong_condition_is_an_error_before_anything_is_listed(lab4: Lab) -> N
 )
 @pytest.mark.long_cases("*PARQUET*")
 def test_a_value_that_is_longer_than_the_type_of_its_column_disproves_the_erasure(
-    lab4: Lab, kind: TransactionalKind, format_: FileFormat, stored_as: str, now: str
+    lab: Lab, kind: TransactionalKind, format_: FileFormat, stored_as: str, now: str
 ) -> None:
-    lab4.table("t", {"id": "bigint", "name": stored_as}, kind=kind, format_=format_)
-    lab4.insert("t", [(1, ZOE)], ["id", "name"])
-    assert proof(lab4)["rows"] == 1
-    change(lab4, lambda table: setattr(table.sd.cols[1], "type", now))
-    found = proof(lab4)
+    lab.table("t", {"id": "bigint", "name": stored_as}, kind=kind, format_=format_)
+    lab.insert("t", [(1, ZOE)], ["id", "name"])
+    assert proof(lab)["rows"] == 1
+    change(lab, lambda table: setattr(table.sd.cols[1], "type", now))
+    found = proof(lab)
     assert (found["proved"], found["files_by_not_read"]) == (False, 1)
 
 
-@pytest.mark.promise("K10")
-def test_a_text_file_of_other_delimiters_disproves_the_erasure(lab4: Lab) -> None:
-    lab4.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY, format_=FileFormat.TEXT)
-    lab4.insert("t", [(1, ZOE)], ["id", "name"])
-    change(lab4, lambda table: table.sd.serdeInfo.parameters.update({"field.delim": ","}))
-    assert "it may have other columns or delimiters" in whys(proof(lab4))
+def test_a_text_file_of_other_delimiters_disproves_the_erasure(lab: Lab) -> None:
+    lab.table("t", COLUMNS, kind=TransactionalKind.INSERT_ONLY, format_=FileFormat.TEXT)
+    lab.insert("t", [(1, ZOE)], ["id", "name"])
+    change(lab, lambda table: table.sd.serdeInfo.parameters.update({"field.delim": ","}))
+    assert "it may have other columns or delimiters" in whys(proof(lab))
 
 
-@pytest.mark.promise("K10")
-def test_the_proof_names_dropped_partitions_that_notes_contain(lab4: Lab) -> None:
-    lab4.table("t", {"id": "bigint"}, partition={"name": "string"})
-    lab4.insert("t", [(1, "Ann"), (2, "Bob")], ["id", "name"])
-    lab4.script("ALTER TABLE t DROP PARTITION (name = 'Ann')")
-    assert proof(lab4)["dropped_partitions_in_notes"] == ["name=Ann"]
-    (lab4.root("t") / "_hiveacid" / "_next_1.json").write_text('{"name=Eve": 1}')
-    (lab4.root("t") / "_hiveacid" / "_next_2.json").write_text("name=Zoe")
-    found = proof(lab4)
+def test_the_proof_names_dropped_partitions_that_notes_contain(lab: Lab) -> None:
+    lab.table("t", {"id": "bigint"}, partition={"name": "string"})
+    lab.insert("t", [(1, "Ann"), (2, "Bob")], ["id", "name"])
+    lab.script("ALTER TABLE t DROP PARTITION (name = 'Ann')")
+    assert proof(lab)["dropped_partitions_in_notes"] == ["name=Ann"]
+    (lab.root("t") / "_hiveacid" / "_next_1.json").write_text('{"name=Eve": 1}')
+    (lab.root("t") / "_hiveacid" / "_next_2.json").write_text("name=Zoe")
+    found = proof(lab)
     assert found["dropped_partitions_in_notes"] == ["name=Ann", "name=Eve"]
     assert [Path(note["path"]).name for note in found["notes_not_searched"]] == ["_next_2.json"]
 

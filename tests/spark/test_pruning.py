@@ -2,65 +2,36 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession, functions as F
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.statements import DeleteSpec, MergeSpec, SourceSpec
 from airflow_hiveacid.spark.engine.catalyst import Moment
 from airflow_hiveacid.spark.reading.pruning import partitions_meeting, partitions_where
 from airflow_hiveacid.spark.reading.target import empty_target
 from airflow_hiveacid.spark.statements.merge import plan_merge
 from airflow_hiveacid.spark.statements.update_delete import plan_change
+from tests.support.cases import changes_of
 from tests.support.merge_clauses import matched_delete
+from tests.support.tables import table_of
 
 MONTHS = ("0", "1", "2", "12", None)
+CONDITIONS = [
+    (text, json.loads(left or ""))
+    for text, left in changes_of(Path(__file__).parent / "cases/pruning_conditions.txt")
+]
 
 
 def partitioned(*values: str | None, by: str) -> tuple[TableInfo, tuple[PartitionName, ...]]:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/d/t",
-        columns=(
-            Column(name="id", type="int"),
-            Column(name="unit", type="string"),
-            Column(name="d", type="timestamp"),
-        ),
-        partition_columns=(Column(name="p", type=by),),
-    )
+    table = table_of("id int, unit string, d timestamp", by=f"p {by}")
     return table, tuple(table.partition_name([v]) for v in values)
 
 
-@pytest.mark.parametrize(
-    ("condition", "left"),
-    [
-        ("p = 1", ["1"]),
-        ("T.`P` = 1", ["1"]),
-        ("t.p = 1 AND t.id = 7", ["1"]),
-        ("p = 1 AND rand() < 0.5", ["1"]),
-        ("p > 1 AND unit = 'x' AND p < 12", ["2"]),
-        ("to_char(p, '00') = '01'", ["1"]),
-        ("to_char(p, 'S00') = '+01'", ["1"]),
-        ("p IN (1, 2)", ["1", "2"]),
-        ("NOT (p = 1)", ["0", "2", "12"]),
-        ("p IS NULL", [None]),
-        ("p <=> NULL", [None]),
-        ("coalesce(p, 99) > 50", [None]),
-        ("p = '1'", ["1"]),
-        ("add_months(current_date(), p) = current_date()", ["0"]),
-        # These say nothing of the partition alone.
-        (None, None),
-        ("id = 7", None),
-        ("p = id", None),
-        ("p = 1 OR id = 7", None),
-        ("rand() < p", None),
-        ("length(concat_ws(',', t.*)) > p", None),
-        ("p IN (SELECT max(id) FROM range(3))", None),
-        ("true", None),
-        # For p = 0 this fails, but no row of p = 0 may ever be asked.
-        ("id > 3 AND 1 / p > 0.4", None),
-    ],
-)
+@pytest.mark.parametrize(("condition", "left"), [(None, None), *CONDITIONS])
 def test_a_condition_selects_only_the_partitions_that_can_match(
     spark: SparkSession, condition: str | None, left: list[str | None] | None
 ) -> None:
@@ -132,9 +103,7 @@ def test_a_merge_reads_only_the_partitions_that_match_its_join_keys(
 def test_a_text_key_matches_only_a_number_of_the_same_value(
     spark: SparkSession, kind: str, value: str, texts: tuple[str, ...], equal: int
 ) -> None:
-    table = TableInfo(
-        ref=TableRef("d", "t"), location="file:/d/t", columns=(Column(name="k", type=kind),)
-    )
+    table = table_of(f"k {kind}")
     spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(matched_delete(),))
     source = spark.createDataFrame([(text,) for text in texts], "k string")
     program = plan_merge(spark, table, spec, source)

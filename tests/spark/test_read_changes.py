@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from hmsclient.genthrift.hive_metastore import ttypes
-from pyspark.sql import DataFrame
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
@@ -30,6 +29,7 @@ from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.support.merge_clauses import INSERT_ALL, UPDATE_V, matched_delete
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import act_before
 from tests.support.terms import job_terms
 
 # Else a minor compaction with deletes is a major one: two directories do not appear at once.
@@ -99,17 +99,8 @@ def replayed(before: list[Row], found: list[Row]) -> list[Row]:
 
 
 @pytest.mark.promise("V9")
-def test_inserts_updates_and_deletes_are_read_with_old_and_new_values(lab4: Lab) -> None:
-    tell_of_each_kind_of_write(lab4)
-
-
-@pytest.mark.long
-@pytest.mark.promise("V9")
-def test_inserts_updates_and_deletes_are_read_with_old_and_new_values_on_3x(lab3: Lab) -> None:
-    tell_of_each_kind_of_write(lab3)
-
-
-def tell_of_each_kind_of_write(lab: Lab) -> None:
+@pytest.mark.long_cases("3.1.3")
+def test_inserts_updates_and_deletes_are_read_with_old_and_new_values(lab: Lab) -> None:
     lab.table("t", {"id": "bigint", "v": "string"}, partition={"p": "int"})
     lab.insert("t", [(i, f"a{i}", i % 2) for i in range(6)], ["id", "v", "p"])
     lab.update("t", {"v": "concat(v, '!')"}, "id < 2")
@@ -306,14 +297,11 @@ def test_old_values_that_are_not_requested_are_not_read(
     lab4.insert("t", [(i, "2026-01-01 00:00:00.5", "w") for i in range(3)], ["id", "v", "w"])
     lab4.delete("t", "id = 2")
     read: list[tuple[str, ...]] = []
-    run_tasks = changed_files.run_tasks
 
-    def spy(*given: Any, **terms: Any) -> DataFrame:  # noqa: ANN401 - passed on
-        pieces: list[ChangePiece] = given[2]
+    def spy(_: object, __: object, pieces: list[ChangePiece], *___: object) -> None:
         read.extend(piece.wanted for piece in pieces)
-        return run_tasks(*given, **terms)
 
-    monkeypatch.setattr(changed_files, "run_tasks", spy)
+    act_before(monkeypatch, changed_files, "run_tasks", spy)
     assert changes(lab4, since=1, keys=["id"], pre_images=False) == [("delete", 2, 2, None, None)]
     assert read == [("id",)]
     lab4.insert("t", [(9, None, "new")], ["id", "v", "w"])

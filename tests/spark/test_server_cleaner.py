@@ -56,7 +56,7 @@ def cleaning(
 
 
 @pytest.fixture
-def lab_cleaning(spark: SparkSession, cleaning: tuple[LocalMetastore, bool]) -> Iterator[Lab]:
+def lab(spark: SparkSession, cleaning: tuple[LocalMetastore, bool]) -> Iterator[Lab]:
     yield from make_lab(spark, cleaning[0])
 
 
@@ -100,9 +100,9 @@ def reading(lab: Lab, name: str) -> Iterator[DataFrame]:
 
 @pytest.mark.promise("T20", "L8")
 def test_hives_cleaner_waits_for_our_readers_and_cleans_after_our_compactions(
-    lab_cleaning: Lab, cleaning: tuple[LocalMetastore, bool]
+    lab: Lab, cleaning: tuple[LocalMetastore, bool]
 ) -> None:
-    lab, (_, by_table) = lab_cleaning, cleaning
+    _, by_table = cleaning
     for name in ("first", "second", "free"):
         lab.table(name, {"id": "bigint"})
         lab.insert(name, OLD, ["id"])
@@ -140,10 +140,9 @@ def wait_for_a_round(lab: Lab, name: str) -> None:
 
 @pytest.mark.parametrize("cleaning", ["by the lowest open transaction"], indirect=True)
 def test_hives_cleaner_keeps_the_inputs_of_our_compaction_while_a_reader_needs_them(
-    lab_cleaning: Lab,
+    lab: Lab,
 ) -> None:
     """A result with a plain name is read at once, and its inputs by those who began before."""
-    lab = lab_cleaning
     for name in ("bait", "t"):
         lab.table(name, {"id": "bigint"})
     lab.insert("bait", OLD, ["id"])
@@ -169,8 +168,7 @@ def test_hives_cleaner_keeps_the_inputs_of_our_compaction_while_a_reader_needs_t
 
 @pytest.mark.promise("V7")
 @pytest.mark.long_cases("by the lowest open transaction")
-def test_hives_cleaner_removes_nothing_from_a_kept_table(lab_cleaning: Lab) -> None:
-    lab = lab_cleaning
+def test_hives_cleaner_removes_nothing_from_a_kept_table(lab: Lab) -> None:
     lab.table("kept", {"id": "bigint"})
     lab.insert("kept", OLD, ["id"])
     keep(lab.client, lab.info("kept"))

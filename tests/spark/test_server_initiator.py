@@ -47,7 +47,7 @@ def initiating(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMetast
 
 
 @pytest.fixture
-def lab_initiating(spark: SparkSession, initiating: LocalMetastore) -> Iterator[Lab]:
+def lab(spark: SparkSession, initiating: LocalMetastore) -> Iterator[Lab]:
     yield from make_lab(spark, initiating)
 
 
@@ -72,9 +72,8 @@ def insert_rows(lab: Lab, name: str) -> None:
 @pytest.mark.parametrize("choice", [CompactionChoice.AUTO, CompactionChoice.MINOR])
 @pytest.mark.long_cases("*.MINOR")
 def test_our_compaction_serves_a_request_of_hives_initiator(
-    lab_initiating: Lab, choice: CompactionChoice
+    lab: Lab, choice: CompactionChoice
 ) -> None:
-    lab = lab_initiating
     lab.table("t", {"id": "bigint"})
     insert_rows(lab, "t")
     asked = wait_for_the_initiator(lab, "t")
@@ -96,10 +95,7 @@ def served(lab: Lab, **more: object) -> list[tuple[str, str, str]]:
     return [(one["table"].split(".")[1], one["partition"], one["kind"]) for one in found]
 
 
-def test_a_worker_of_the_queue_serves_hives_initiator_and_requests_by_hand(
-    lab_initiating: Lab,
-) -> None:
-    lab = lab_initiating
+def test_a_worker_of_the_queue_serves_hives_initiator_and_requests_by_hand(lab: Lab) -> None:
     lab.table("asked", {"id": "bigint"}, partition={"day": "int"})
     lab.table("other", {"id": "bigint"})
     lab.insert("other", [(0,)], ["id"])
@@ -123,10 +119,7 @@ def test_a_worker_of_the_queue_serves_hives_initiator_and_requests_by_hand(
     assert len(lab.rows("asked")) == 2 * len(ROWS)
 
 
-def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(
-    lab_initiating: Lab,
-) -> None:
-    lab = lab_initiating
+def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(lab: Lab) -> None:
     lab.table("t", {"id": "bigint"})
     insert_rows(lab, "t")
     ref, application = lab.info("t").ref, lab.spark.sparkContext.applicationId
@@ -159,10 +152,7 @@ def test_show_compactions_shows_our_worker_its_application_and_how_it_ended(
     assert newest.initiator_id
 
 
-def test_hives_initiator_stops_after_failed_entries_but_not_after_refused_entries(
-    lab_initiating: Lab,
-) -> None:
-    lab = lab_initiating
+def test_hives_initiator_stops_after_failed_entries_but_not_after_refused_entries(lab: Lab) -> None:
     ends: dict[str, Callable[[ClaimedCompaction], None]] = {
         "failed": lab.client.mark_failed,
         "refused": lab.client.mark_refused,

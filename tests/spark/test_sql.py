@@ -177,23 +177,29 @@ def test_a_merge_as_sql_text_and_a_merge_as_a_spec_leave_the_same_rows(shop: Lab
     ]
 
 
-def test_every_table_of_a_query_is_locked_and_read_in_one_snapshot(shop: Lab) -> None:
-    seen: dict[str, set[str]] = {}
+def locked_beside(shop: Lab, text: str, late: str) -> list[set[str]]:
+    """Run a statement, and another that is too late for its snapshot; return what it has locked."""
+    seen: list[set[str]] = []
 
     def on_step(step: str) -> None:
         locks = shop.client.show_locks()
-        seen[step] = {str(lock.table) for lock in locks if lock.db == shop.db}
+        seen.append({str(lock.table) for lock in locks if lock.db == shop.db})
         if step == "snapshot":
-            # Too late for this statement, in a table that it reads.
-            run(shop, "INSERT INTO orders VALUES (1, 3, 200)")
+            run(shop, late)
 
-    (statement,) = read_script(
+    (statement,) = read_script(text, shop.db)
+    shop.run(statement.job, on_step=on_step)
+    return seen
+
+
+def test_every_table_of_a_query_is_locked_and_read_in_one_snapshot(shop: Lab) -> None:
+    seen = locked_beside(
+        shop,
         "INSERT INTO t SELECT null, null, count(*) FROM orders o, customers c, orders p"
         " WHERE o.customer = c.id AND p.id = o.id",
-        shop.db,
+        "INSERT INTO orders VALUES (1, 3, 200)",
     )
-    shop.run(statement.job, on_step=on_step)
-    assert any(tables >= {"orders", "customers", "t"} for tables in seen.values()), seen
+    assert any(tables >= {"orders", "customers", "t"} for tables in seen), seen
     assert [row[2] for row in shop.rows("t")] == [2]
 
 
@@ -326,7 +332,7 @@ def test_the_error_quotes_a_text_that_does_not_fit_its_column_and_nothing_change
     value: str,
 ) -> None:
     with pytest.raises(
-        errors.TypeMismatchError, match=r"(?s)but the value is .*; cast the value"
+        errors.TypeMismatchError, match=r"(?s)but the value is .*; give a value of this type"
     ) as refused:
         run(unchanged_shop, text)
     message = str(refused.value)
@@ -453,19 +459,12 @@ def test_a_column_missing_in_a_subquery_is_not_resolved_from_the_outer_statement
 
 
 def test_tables_of_a_subquery_in_a_condition_are_locked_and_read_in_one_snapshot(shop: Lab) -> None:
-    seen: dict[str, set[str]] = {}
-
-    def on_step(step: str) -> None:
-        locks = shop.client.show_locks()
-        seen[step] = {str(lock.table) for lock in locks if lock.db == shop.db}
-        if step == "snapshot":
-            run(shop, "INSERT INTO orders VALUES (1, 2, 200)")
-
-    (statement,) = read_script(
-        "DELETE FROM customers WHERE id IN (SELECT customer FROM orders)", shop.db
+    seen = locked_beside(
+        shop,
+        "DELETE FROM customers WHERE id IN (SELECT customer FROM orders)",
+        "INSERT INTO orders VALUES (1, 2, 200)",
     )
-    shop.run(statement.job, on_step=on_step)
-    assert any(tables >= {"orders", "customers"} for tables in seen.values()), seen
+    assert any(tables >= {"orders", "customers"} for tables in seen), seen
     assert customers(shop) == CUSTOMERS[1:]
 
 

@@ -31,20 +31,9 @@ from airflow_hiveacid.spark.reading.target import resolve_target
 from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import UPSERT_ALL
 from tests.support.spark_lab import Lab
+from tests.support.steps import StopError, at, stop_at
 
 COLUMNS = {"id": "bigint", "v": "int"}
-
-
-class StopError(Exception):
-    """Ends a job at a step."""
-
-
-def stop_at(step: str) -> Callable[[str], None]:
-    def hook(reached: str) -> None:
-        if reached == step:
-            raise StopError
-
-    return hook
 
 
 @pytest.mark.promise("W4")
@@ -75,12 +64,10 @@ def test_a_delete_counts_each_row_once_and_keeps_rows_whose_condition_is_null(la
 def test_a_change_of_no_rows_conflicts_with_no_other_transaction(lab4: Lab) -> None:
     lab4.table("t", COLUMNS)
     lab4.insert("t", [(1, 1)], ["id", "v"])
-
-    def beside(step: str) -> None:
-        if step == "staged":
-            assert lab4.delete("t", "id = 99").status is JobStatus.COMMITTED
-
-    assert lab4.update("t", {"v": "v + 1"}, on_step=beside).status is JobStatus.COMMITTED
+    beside: list[JobStatus] = []
+    delete = at("staged", lambda: beside.append(lab4.delete("t", "id = 99").status))
+    assert lab4.update("t", {"v": "v + 1"}, on_step=delete).status is JobStatus.COMMITTED
+    assert beside == [JobStatus.COMMITTED]
     assert lab4.rows("t") == [(1, 2)]
 
 
@@ -114,11 +101,7 @@ def test_a_source_table_is_read_as_of_the_snapshot_of_the_job(lab4: Lab) -> None
     lab4.run(InsertSpec(target=f"{lab4.db}.copy", source=source), on_step=write_beside)
     assert lab4.rows("copy") == then
     assert lab4.rows("source") == [(1, 101), (2, 2), (3, 3)]
-
-    def write_again(step: str) -> None:
-        if step == "snapshot":
-            lab4.update("source", {"v": "-1"})
-
+    write_again = at("snapshot", lambda: lab4.update("source", {"v": "-1"}))
     merge = MergeSpec(target=f"{lab4.db}.merged", source=source, keys=("id",), clauses=UPSERT_ALL)
     result = lab4.run(merge, on_step=write_again)
     assert result.rows == RowCounts(inserted=2, updated=1)

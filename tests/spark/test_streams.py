@@ -18,6 +18,7 @@ from airflow_hiveacid.spark import acid, streams
 from airflow_hiveacid.spark.engine.failures import typed_failures
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.support.spark_lab import Lab
+from tests.support.steps import at, raises
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,13 +105,9 @@ def test_a_batch_that_fails_at_any_step_is_written_by_the_next_run(
     clicks: Clicks, step: str
 ) -> None:
     clicks.land("1.json", (1, 1))
-
-    def fail(name: str) -> None:
-        if name == step:
-            raise UnknownColumnError(table="d.t", column="x", known=("id",))
-
+    error = UnknownColumnError(table="d.t", column="x", known=("id",))
     with pytest.raises(UnknownColumnError):
-        clicks.run(on_step=fail)
+        clicks.run(on_step=at(step, raises(error)))
     assert clicks.lab.rows("t") == []
     assert clicks.run().rows.inserted == 1
     assert clicks.lab.rows("t") == [(1, 1)]

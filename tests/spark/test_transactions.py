@@ -31,11 +31,8 @@ from airflow_hiveacid.writing import event_files
 from tests.support.merge_clauses import UPSERT_V
 from tests.support.spark_lab import Lab, Row
 from tests.support.spark_submit import submit
+from tests.support.steps import StopError, stop_at
 from tests.support.transaction_lives import NAMES, Life, run
-
-
-class AbortedError(Exception):
-    """Stops a job at a step, so that its transaction aborts."""
 
 
 def new_seed(capsys: pytest.CaptureFixture[str]) -> int:
@@ -49,18 +46,13 @@ def live(life: Life, transactions: int) -> None:
     for _ in range(transactions):
         few = life.random.choice([0, event_files.MOST_EVENTS])
         step = life.random.choice([None, None, None, "staged", "published"])
-
-        def stop(reached: str, step: str | None = step) -> None:
-            if reached == step:
-                raise AbortedError
-
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(event_files, "MOST_EVENTS", few)
             if step is None:
                 run(life, life.random.randint(2, 4))
             else:
-                with pytest.raises(AbortedError):
-                    run(life, 2, on_step=stop)
+                with pytest.raises(StopError):
+                    run(life, 2, on_step=stop_at(step))
                 life.take_back()
         life.check()
 

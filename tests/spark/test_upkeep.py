@@ -26,16 +26,13 @@ from airflow_hiveacid.reading.snapshots import read_snapshot
 from airflow_hiveacid.spark.reading.tables import read_table
 from airflow_hiveacid.spark.reading.target import resolve_target
 from tests.support.spark_lab import Lab, Row
+from tests.support.steps import StopError, raises
 from tests.unit.storage.orc_tables import insert, write_acid
 
 COLUMNS = {"id": "bigint", "v": "int"}
 NAMES = ["id", "v"]
 # Else a minor compaction of inserts and deletes becomes a major one.
 MINOR_WITH_DELETES = {ONLY_HIVE_4_READS: "true"}
-
-
-class StopError(Exception):
-    """Ends a job at a step."""
 
 
 def rows_of(lab: Lab, snapshot: Snapshot) -> list[Row]:
@@ -76,25 +73,23 @@ def leave_behind(lab: Lab, rows: list[Row], keep_in: Path) -> str:
 @pytest.mark.promise("T13")
 @pytest.mark.promise("C7")
 @pytest.mark.promise("K2")
-@pytest.mark.parametrize("choice", [CompactionChoice.MINOR, CompactionChoice.MAJOR])
+@pytest.mark.parametrize(
+    ("server", "choice"),
+    [
+        ("4.0.1", CompactionChoice.MINOR),
+        ("4.0.1", CompactionChoice.MAJOR),
+        ("3.1.3", CompactionChoice.MAJOR),
+    ],
+    indirect=["server"],
+)
 @pytest.mark.long_cases("*.MINOR")
 def test_maintenance_keeps_each_row_once_beside_an_aborted_and_an_open_write(
-    lab4: Lab, tmp_path: Path, choice: CompactionChoice
+    lab: Lab, tmp_path: Path, choice: CompactionChoice
 ) -> None:
-    check_upkeep(lab4, tmp_path, choice)
-
-
-def test_maintenance_keeps_each_row_once_beside_an_aborted_and_an_open_write_on_3x(
-    lab3: Lab, tmp_path: Path
-) -> None:
-    check_upkeep(lab3, tmp_path, CompactionChoice.MAJOR)
-
-
-def check_upkeep(lab: Lab, keep_in: Path, choice: CompactionChoice) -> None:
     """Compact and clean while write ID 2 lies aborted and 4 is being written."""
     lab.table("t", COLUMNS)
     lab.insert("t", [(1, 1)], NAMES)
-    aborted = leave_behind(lab, [(2, 2)], keep_in)
+    aborted = leave_behind(lab, [(2, 2)], tmp_path)
     lab.insert("t", [(3, 3)], NAMES)
     made = "base_0000003" if choice is CompactionChoice.MAJOR else "delta_0000001_0000003"
     seen: dict[str, set[str]] = {}
@@ -376,12 +371,9 @@ def test_a_finished_read_leaves_no_lock_and_no_open_transaction(lab: Lab) -> Non
             assert lab.client.show_locks(ref) == ()
             assert set(lab.client.valid_txns().open) <= set(before.open)
 
-    def fail() -> None:
-        raise StopError
-
     read(lambda: None)
     with pytest.raises(StopError):
-        read(fail)
+        read(raises(StopError()))
 
 
 @pytest.mark.promise("F8")

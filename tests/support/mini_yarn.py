@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import requests
 
-from airflow_hiveacid.metastore.auth.tokens import parse_credentials
+from airflow_hiveacid.metastore.auth.tokens import named_tokens
 from airflow_hiveacid.operators.submission.http import Negotiate
 from tests.contract.stores.kerberos_hdfs import KerberosHdfs
 from tests.contract.stores.mini_hdfs import class_path
@@ -200,7 +200,7 @@ class MiniYarn:
 
     def passwords(self) -> list[bytes]:
         """Of the tokens that containers were given."""
-        tokens = (parse_credentials(file.read_bytes()) for file in self.token_files())
+        tokens = (named_tokens(file.read_bytes()).values() for file in self.token_files())
         return [token.password for found in tokens for token in found]
 
     def token_files(self) -> list[Path]:

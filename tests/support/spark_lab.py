@@ -380,6 +380,14 @@ class Lab:
         found = [tuple(row) for row in self.frame(name).collect()]
         return sorted(found, key=lambda row: tuple((v is not None, str(type(v)), v) for v in row))
 
+    def check(self, rows: list[Row]) -> None:
+        """Check the rows of `t` as Spark's reader reads them, and the first two columns as ours."""
+        info = self.info("t")
+        target = resolve_target(self.spark, self.client, info, self.snapshot("t"))
+        assert self.rows("t") == sorted(rows)
+        by_arrow = target.read_with_arrow(info.column_names).collect()
+        assert sorted(tuple(row)[1:3] for row in by_arrow) == sorted(row[:2] for row in rows)
+
     def directories(self, name: str, partition: str = "") -> list[str]:
         """Visible directories on disk."""
         root = Path(self.info(name).location.removeprefix("file:")) / partition

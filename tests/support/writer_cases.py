@@ -23,8 +23,9 @@ import pyarrow as pa
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.format.types import CharType, PrimitiveType, parse_type
 from airflow_hiveacid.storage.values.column_types import row_type
+from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.limits import padded, unpadded
-from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
 
 NANOS_PER_SECOND: Final = 10**9
 NANOSECONDS: Final = pa.timestamp("ns")
@@ -51,20 +52,12 @@ class WriterCase:
     def batch(self) -> pa.RecordBatch:
         """The rows as one batch."""
         arrays = [
-            self._timestamps(values)
+            _timestamps(values, self.timestamps)
             if pa.types.is_timestamp(field.type)
             else pa.array(list(values), field.type)
             for values, field in zip(self.values, row_type(self.columns), strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, names=[c.name for c in self.columns])
-
-    def _timestamps(self, values: tuple[int | None, ...]) -> pa.Array:
-        if self.timestamps.equals(PAIR_TYPE):
-            pairs = [None if v is None else divmod(v, NANOS_PER_SECOND) for v in values]
-            rows = [None if p is None else {"seconds": p[0], "nanos": p[1]} for p in pairs]
-            return pa.array(rows, PAIR_TYPE)
-        unit = {"ns": 1, "us": 1000}[self.timestamps.unit]
-        return pa.array([None if v is None else v // unit for v in values], self.timestamps)
 
     def judged(self) -> list[list[object]]:
         """The rows as the judges print them, without identity."""
@@ -81,6 +74,26 @@ def nanoseconds(text: str) -> int:
     moment = dt.datetime.fromisoformat(f"{whole}+00:00")
     seconds = (moment - _EPOCH) // dt.timedelta(seconds=1)
     return seconds * NANOS_PER_SECOND + int(fraction.ljust(9, "0") or 0)
+
+
+def array_of(
+    type_text: str, values: Sequence[object], timestamps: pa.DataType = PAIR_TYPE
+) -> pa.Array:
+    """Values as the file of cases has them, as an array of our reader's type for them."""
+    read = [_read(value, type_text) for value in values]
+    if type_text == "timestamp":
+        return _timestamps(read, timestamps)
+    return pa.array(read, read_type(parse_type(type_text), TimestampForm.PAIR))
+
+
+def _timestamps(values: Sequence[int | None], wanted: pa.DataType) -> pa.Array:
+    """Nanoseconds since 1970 as timestamps of a type, or as pairs."""
+    if wanted.equals(PAIR_TYPE):
+        pairs = [None if v is None else divmod(v, NANOS_PER_SECOND) for v in values]
+        rows = [None if p is None else {"seconds": p[0], "nanos": p[1]} for p in pairs]
+        return pa.array(rows, PAIR_TYPE)
+    unit = {"ns": 1, "us": 1000}[wanted.unit]
+    return pa.array([None if v is None else v // unit for v in values], wanted)
 
 
 def _printed(value: object, type_text: str) -> object:
@@ -227,6 +240,7 @@ DATES: Final = _case("dates")
 LATE_TIMESTAMPS: Final = _case("timestamps from 1970 on")
 WHOLE_EARLY_TIMESTAMPS: Final = _case("whole seconds before 1970")
 EARLY_FRACTIONS: Final = _case("fractions before 1970")
+MICROSECONDS: Final = _case("microseconds before and after 1970", timestamps=pa.timestamp("us"))
 FAR_MICROSECONDS: Final = _case("microseconds from year 1 to 9999", timestamps=pa.timestamp("us"))
 FAR_PAIRS: Final = _case("nanoseconds from year 1 to 9999", timestamps=PAIR_TYPE)
 NEAR_PAIRS: Final = _case("pairs that fit nanoseconds", timestamps=PAIR_TYPE)

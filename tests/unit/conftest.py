@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.format.table import TableInfo
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.tables import id_table
 
 
 @pytest.fixture
@@ -35,10 +35,4 @@ def client(server: FakeMetastore) -> FakeClient:
 @pytest.fixture
 def table(client: FakeClient, tmp_path: Path) -> TableInfo:
     (tmp_path / "t").mkdir()
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "t"),
-            columns=(Column(name="id", type="bigint"),),
-            location=f"file:{tmp_path}/t",
-        )
-    )
+    return id_table(client, "t", tmp_path / "t")

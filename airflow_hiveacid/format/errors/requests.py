@@ -13,12 +13,16 @@ _LONGEST_SHOWN: Final = 300
 class ContractVersionError(InputError):
     """Operator and application have different versions of the job contract.
 
-    `detail`, such as an unknown field, proves it if both state the same version.
+    `detail`, such as an unknown field, proves it if both state the same version. `side` is empty
+    if the document cannot be read, so that its version is unknown.
     """
 
     def __init__(self, *, found: object, supported: int, side: str, detail: str = "") -> None:
         self.found, self.supported, self.side, self.detail = found, supported, side, detail
         what = f"job contract version {found!r} does not match version {supported}: the {side} is"
+        if not side:
+            super().__init__(f"{detail}: it was cut or overwritten. Run the task again")
+            return
         if detail:
             what = f"{detail}: Airflow and the driver have different releases, and the {side} is"
         super().__init__(

@@ -74,7 +74,7 @@ def read_token(login: TokenLogin) -> DelegationToken:
     try:
         if not content.startswith(_MAGIC):
             return parse_token("".join(_ascii(content).split()))
-        tokens = parse_credentials(content)
+        tokens = named_tokens(content).values()
     except ValueError as error:
         # The content is secret, so the errors above must not contain any part of it. `from None`
         # only hides the cause of the error from the traceback.
@@ -107,11 +107,6 @@ def parse_token(text: str) -> DelegationToken:
     if stream.left:
         raise ValueError("it has extra bytes after the token")
     return token
-
-
-def parse_credentials(content: bytes) -> list[DelegationToken]:
-    """Return the tokens of a credentials file that Hadoop 2 or 3 writes for containers."""
-    return list(named_tokens(content).values())
 
 
 def named_tokens(content: bytes) -> dict[str, DelegationToken]:

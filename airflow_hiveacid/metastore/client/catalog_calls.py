@@ -98,16 +98,10 @@ class CatalogCalls:
             self._connection.catalog_call("drop_database", *arguments, repeat=Repeat.NEVER)
 
     def get_table(self, ref: TableRef) -> TableInfo:
-        try:
-            return catalog.table_info(self._raw_table(ref))
-        except errors.TableNotFoundError:
-            raise missing_table(self, ref) from None
+        return catalog.table_info(self._existing_table(ref))
 
     def get_source(self, ref: TableRef) -> TableInfo:
-        try:
-            return catalog.source_info(self._raw_table(ref))
-        except errors.TableNotFoundError:
-            raise missing_table(self, ref) from None
+        return catalog.source_info(self._existing_table(ref))
 
     def constraints(self, ref: TableRef) -> Constraints:
         if self._connection.generation is MetastoreGeneration.V4:
@@ -331,6 +325,12 @@ class CatalogCalls:
                 "get_partition_names_ps", *arguments, repeat=Repeat.SAFE
             )
         return matches
+
+    def _existing_table(self, ref: TableRef) -> Struct:
+        try:
+            return self._raw_table(ref)
+        except errors.TableNotFoundError:
+            raise missing_table(self, ref) from None
 
     def _raw_table(self, ref: TableRef) -> Struct:
         request = tables.GetTableRequest(

@@ -109,8 +109,7 @@ def drop_table(
         _log.warning("an earlier try dropped table=%s; the table that exists now stays", ref)
         return None
     _check_transactional(table)
-    drop = partial(client.drop_table, ref, purge=asked.purge)
-    return DefinitionWork(do=drop, before=Before(table_id=table.table_id), ref=ref)
+    return _locking(table, partial(client.drop_table, ref, purge=asked.purge))
 
 
 def add_columns(
@@ -170,9 +169,7 @@ def rename_table(
         raise errors.TableNotFoundError(table=ref)
     _check_transactional(table)
     if occupant is not None:
-        raise errors.DefinitionError(
-            table=ref, detail=f"cannot be renamed to {new_ref}: a table of that name exists"
-        )
+        raise _refused(table, f"cannot be renamed to {new_ref}: a table of that name exists")
     return _change(client, table, TableChange(name=new_ref))
 
 
@@ -216,11 +213,7 @@ def found_table(client: MetastorePort, ref: TableRef) -> TableInfo | None:
 
 
 def _change(client: MetastorePort, table: TableInfo, change: TableChange) -> DefinitionWork:
-    return DefinitionWork(
-        do=partial(client.change_table, table.ref, change),
-        before=Before(table_id=table.table_id),
-        ref=table.ref,
-    )
+    return _locking(table, partial(client.change_table, table.ref, change))
 
 
 def _set(
@@ -229,11 +222,11 @@ def _set(
     # Unlike Hive, take an exclusive lock, because this function reads, changes and sends back the
     # whole definition. With a weaker lock, a concurrent writer could mark statistics as outdated
     # after the read. The sent definition would then overwrite that mark.
-    return DefinitionWork(
-        do=partial(client.set_table_parameters, table.ref, values),
-        before=Before(table_id=table.table_id),
-        ref=table.ref,
-    )
+    return _locking(table, partial(client.set_table_parameters, table.ref, values))
+
+
+def _locking(table: TableInfo, do: Callable[[], object]) -> DefinitionWork:
+    return DefinitionWork(do=do, before=Before(table_id=table.table_id), ref=table.ref)
 
 
 def _check_transactional(table: TableInfo) -> None:
@@ -326,15 +319,10 @@ def add_partitions(
         if name not in actual:
             continue
         if not may_be_there:
-            raise errors.DefinitionError(
-                table=table.ref,
-                detail=f"has partition {name} already; write ADD IF NOT EXISTS PARTITION to accept"
-                " that",
-            )
+            accepting = "write ADD IF NOT EXISTS PARTITION to accept that"
+            raise _refused(table, f"has partition {name} already; {accepting}")
         if location is not None and not same_directory(location, actual[name]):
-            raise errors.DefinitionError(
-                table=table.ref, detail=f"has partition {name} at {actual[name]}, not at {location}"
-            )
+            raise _refused(table, f"has partition {name} at {actual[name]}, not at {location}")
     missing = tuple(name for name in locations if name not in actual)
     for name in missing:
         _check_location(table, name, locations[name])
@@ -356,10 +344,10 @@ def _check_location(table: TableInfo, name: PartitionName, location: str | None)
     if location is not None and not same_directory(
         location, table.default_partition_location(name)
     ):
-        raise errors.DefinitionError(
-            table=table.ref,
-            detail=f"cannot get partition {name} at {location}: Hive would load the files there."
-            " Omit LOCATION; if there are files, load them with LOAD DATA INPATH",
+        raise _refused(
+            table,
+            f"cannot get partition {name} at {location}: Hive would load the files there. Omit"
+            " LOCATION; if there are files, load them with LOAD DATA INPATH",
         )
 
 

@@ -22,13 +22,11 @@ import socket
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
 import airflow_hiveacid
 from airflow_hiveacid.format import conflicts, errors
-from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import CompactorWriteIdList
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.metastore import process_user
@@ -75,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 
 class CompactionWork:
-    """A running compaction; `write_ids` are the write IDs that it may compact. Mutable.
+    """A running compaction of a partition or table, with its queue entry. Mutable.
 
     `snapshot` was taken while the compactors' lock and the queue entry were held, so it includes
     the result of the previous compactor; the transaction's own may be older. `claim` is None on
@@ -84,14 +82,26 @@ class CompactionWork:
     this compaction replaces, and that are repeated if it fails.
     """
 
-    def __init__(self, worker: _QueueWorker, txn: MetastoreTransaction) -> None:
-        self.client = worker.client
+    def __init__(
+        self,
+        client: MetastorePort,
+        txn: MetastoreTransaction,
+        terms: JobTerms,
+        ref: TableRef,
+        partition: PartitionName | None,
+    ) -> None:
+        self.client = client
         self.txn = txn
         self.snapshot = txn.snapshot
-        self._worker = worker
         self.claim: ClaimedCompaction | None = None
         self.refusal: str | None = None
         self.served: list[CompactionEntry] = []
+        self._terms = terms
+        self._ref = ref
+        self._partition = partition
+        self._worker_id = our_worker_id(terms.job_key or ANONYMOUS)
+        # With a separate pool, the worker certainly claims the entry that it requested.
+        self._pool = our_pool(uuid.uuid4())
 
     @property
     def serves(self) -> str:
@@ -101,25 +111,29 @@ class CompactionWork:
     @property
     def write_ids(self) -> CompactorWriteIdList:
         """The write IDs that may be compacted."""
-        return CompactorWriteIdList.of(self.snapshot.write_ids(self._worker.ref))
+        return CompactorWriteIdList.of(self.snapshot.write_ids(self._ref))
 
-    def begin(self, kind: CompactionType, on_alone: Callable[[MetastoreTransaction], None]) -> None:
+    def begin(
+        self,
+        kind: CompactionType,
+        policy: conflicts.ConflictPolicy,
+        on_alone: Callable[[MetastoreTransaction], None],
+    ) -> None:
         """Take the compactors' lock and claim the queue entry; only `compacting` calls this."""
-        worker = self._worker
-        rival = worker.await_turn(self.txn.txn_id, kind)
+        rival = self._await_turn(kind, policy)
         if rival is not None:
             self.refuse(f"another compactor is at work here: {rival}")
             return
         on_alone(self.txn)
-        worker.make_way(kind, self.served)
-        claim = worker.claim(kind)
+        self._make_way(kind)
+        claim = self._claimed(kind)
         if isinstance(claim, str):
             self.refuse(claim)
             return
         self.claim = claim
         # Take the snapshot after the claim, as Hive's worker does. The previous worker has ended
         # before the claim.
-        self.snapshot = self.txn.newest(worker.ref).for_compactor()
+        self.snapshot = self.txn.newest(self._ref).for_compactor()
         if claim is not None:
             highest = self.write_ids.high_watermark
             self.claim = dataclasses.replace(claim, highest_write_id=highest)
@@ -140,7 +154,7 @@ class CompactionWork:
         Hive's workers ignore our locks, and on 3.1 we cannot claim entries. Call this right before
         publishing; a worker whose entry has left the queue has already published its result.
         """
-        why = self._worker.taken_on_3()
+        why = self._taken_on_3()
         if why is not None:
             self.refuse(why)
         return why is not None
@@ -168,9 +182,177 @@ class CompactionWork:
         if self.claim is not None:
             end_entry(self.client, self.claim, why)
         elif self.served:
-            self._worker.end_requests(why)
+            self._end_requests(why)
         while self.served:
             _ask_again(self.client, self.served.pop())
+
+    def _await_turn(self, kind: CompactionType, policy: conflicts.ConflictPolicy) -> str | None:
+        """Take the compactors' lock, or wait for it; return the rival if this one gives way."""
+        clock, timeout_s = self._terms.clock, self._terms.lock_timeout_s
+        began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
+        request = self._lock_request(kind)
+        while (answer := self.client.lock(request)).state is not conflicts.LockState.ACQUIRED:
+            waited_s, holders = clock.monotonic() - began_s, ""
+            if waited_s >= timeout_s:
+                holders = withdraw(self.client, request, answer)
+            else:
+                self.client.unlock(answer.lock_id)
+            rival = self._at_work_here()
+            outcome = conflicts.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
+            if rival is not None:
+                match = COMPACTOR.fullmatch(rival.agent_info)
+                earlier = conflicts.WriteKind(match[1]) if match else conflicts.WriteKind.MAJOR
+                meeting = conflicts.Meeting(earlier=earlier, later=conflicts.WriteKind(kind.value))
+                outcome = conflicts.outcome(policy, self.client.generation, meeting)
+            if outcome is conflicts.ConflictOutcome.FAILS:
+                name = f"{self._ref}/{self._partition}" if self._partition else str(self._ref)
+                raise errors.WriteConflictError(
+                    txn_id=request.txn_id,
+                    reason=f"the policy {policy.value} allows only the first of two compactions of"
+                    f" {name}, and one is at work: {self._owner_of(rival)}",
+                )
+            if outcome is not conflicts.ConflictOutcome.COMPACTS:
+                return self._owner_of(rival)
+            if waited_s >= timeout_s:
+                raise errors.LockNotAcquiredError(
+                    tables=(str(self._ref),),
+                    lock_id=answer.lock_id,
+                    waited_s=waited_s,
+                    holders=self._owner_of(rival) or holders,
+                )
+            clock.sleep(min(pause_s, timeout_s - waited_s))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        return None
+
+    def _at_work_here(self) -> LockInfo | None:
+        """Return a running compactor's lock; None if it has ended."""
+        locks = self.client.show_locks(lock_of_compactors(self._ref))
+        partition = str(self._partition or "").lower()
+        compactor_locks = (
+            lock
+            for lock in locks
+            if lock.state is conflicts.LockState.ACQUIRED
+            and (lock.partition or "").lower() == partition
+        )
+        return next(compactor_locks, None)
+
+    def _owner_of(self, rival: LockInfo | None) -> str:
+        if rival is None or rival.txn_id is None:
+            return str(rival or "")
+        return f"{rival.agent_info} in {owner_text(self.client, rival.txn_id)}"
+
+    def _lock_request(self, kind: CompactionType) -> LockRequest:
+        """Return a request for the compactors' lock, for which no reader or writer ever waits."""
+        component = LockComponent(
+            table=lock_of_compactors(self._ref),
+            lock_type=conflicts.LockType.EXCLUSIVE,
+            operation=conflicts.DataOperation.SELECT,
+            partition=self._partition,
+            is_transactional=False,
+        )
+        return LockRequest(
+            txn_id=self.txn.txn_id,
+            components=(component,),
+            agent_info=agent_info_of_compactor(kind.value),
+        )
+
+    def _make_way(self, kind: CompactionType) -> None:
+        """End entries in the queue of a 4.x server that block our own request.
+
+        These are entries of our dead workers, and unclaimed requests of other clients, which the
+        following compaction fulfils. A worker cannot claim them directly, because the server
+        returns the oldest entry of a shared pool, for any table. A Hive worker that claims one at
+        the same time cannot mark it as compacted, and commits nothing. Call this while holding the
+        compactors' lock. Each request is in `served` before its entry ends, so that it can be
+        repeated if the compaction fails. If this process dies, `_end_dead` repeats those whose
+        message ends with the pool of the dead entry.
+        """
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
+            return
+        for entry in self._at_work():
+            if entry.has_our_worker or entry.waits_for_us:
+                _end_dead(self.client, entry)
+        for entry in self._at_work():  # including the requests that have just been repeated
+            if entry.waits_for_anybody and kind in (entry.compaction_type, CompactionType.MAJOR):
+                self.served.append(entry)
+                end_entry(
+                    self.client,
+                    ClaimedCompaction.of_entry(entry),
+                    f"{_TAKEN_OVER} {self._worker_id}, which compacts it now in pool {self._pool}",
+                )
+
+    def _claimed(self, kind: CompactionType) -> ClaimedCompaction | str | None:
+        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
+        if self.client.generation is conflicts.MetastoreGeneration.V3:
+            return self._taken_on_3()
+        claim, answer = self._requested(kind)
+        if claim is None and not answer.accepted and self._replaces_compacted():
+            claim, answer = self._requested(kind)
+        if claim is not None:
+            return claim
+        if answer.accepted:
+            return "another worker has claimed the queue entry"
+        reason = answer.message or answer.state.value
+        return self._taken() or f"the metastore refused the request: {reason}"
+
+    def _requested(
+        self, kind: CompactionType
+    ) -> tuple[ClaimedCompaction | None, CompactionResponse]:
+        answer = self.client.request_compaction(self._ref, self._partition, kind, pool=self._pool)
+        # Try to claim even if the request was refused. If an earlier response was lost, our entry
+        # is already in the queue, and the server refuses a second request.
+        claim = self.client.find_next_compaction(
+            self._worker_id, worker_version=airflow_hiveacid.__version__, pool=self._pool
+        )
+        return claim, answer
+
+    def _replaces_compacted(self) -> bool:
+        """End entries of committed compactions that wait for cleaning; return True if any ended.
+
+        The server refuses a request while such an entry exists and no write came after it, so a
+        major compaction could not follow a minor one. The cleaning after ours covers both, because
+        cleaners remove all replaced directories.
+        """
+        why = f"committed; {self._worker_id} compacts the same files again now"
+        compacted = [
+            entry
+            for entry in self._unfinished()
+            if entry.state is CompactionState.READY_FOR_CLEANING and entry.is_committed
+        ]
+        ended = [end_entry(self.client, ClaimedCompaction.of_entry(e), why) for e in compacted]
+        return any(ended)
+
+    def _taken(self) -> str | None:
+        for status in unfinished(self.client, self._ref, self._partition):
+            if status.entry.partition == self._partition:
+                return f"the metastore's queue has an entry for it already: {status}"
+        return None
+
+    def _taken_on_3(self) -> str | None:
+        """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
+        if self.client.generation is not conflicts.MetastoreGeneration.V3:
+            return None
+        return self._taken() if self._at_work() else None
+
+    def _at_work(self) -> list[CompactionEntry]:
+        return [entry for entry in self._unfinished() if entry.is_at_work]
+
+    def _unfinished(self) -> list[CompactionEntry]:
+        return [
+            entry
+            for entry in self.client.show_compactions(self._ref, self._partition)
+            if entry.partition == self._partition and entry.state.is_pending
+        ]
+
+    def _end_requests(self, why: str) -> None:
+        """End entries of this worker's pool that remain in the queue after a failed claim."""
+        try:
+            leftovers = [entry for entry in self._at_work() if entry.pool == self._pool]
+        except errors.MetastoreError as error:
+            _log.warning("cannot look for leftover entries of pool %s: %s", self._pool, error)
+            return
+        for entry in leftovers:
+            end_entry(self.client, ClaimedCompaction.of_entry(entry), why)
 
 
 @contextmanager
@@ -217,11 +399,8 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     )
     try:
         with transaction as txn:
-            worker = _QueueWorker(
-                client=client, terms=terms, ref=table.ref, partition=partition, policy=policy
-            )
-            work = CompactionWork(worker, txn)
-            work.begin(compaction_type, on_alone)
+            work = CompactionWork(client, txn, terms, table.ref, partition)
+            work.begin(compaction_type, policy, on_alone)
             yield work
     except (errors.CommitStateUnknownError, errors.CompactionCancelledError):
         # After an unknown commit, the next run asks the server for the outcome and ends the entry.
@@ -236,197 +415,6 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
     if work.refusal is None and work.claim is not None:
         _mark_compacted(client, work.claim)
         terms.on_step("marked")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _QueueWorker:
-    """A worker that requests a compaction of one partition and claims the queue entry."""
-
-    client: MetastorePort
-    terms: JobTerms
-    ref: TableRef
-    partition: PartitionName | None
-    policy: conflicts.ConflictPolicy
-    # With a separate pool, the worker certainly claims the entry that it requested.
-    pool: str = field(default_factory=lambda: our_pool(uuid.uuid4()))
-
-    def await_turn(self, txn_id: TxnId, kind: CompactionType) -> str | None:
-        """Take the compactors' lock, or wait for it; return the rival if this one gives way."""
-        clock, timeout_s = self.terms.clock, self.terms.lock_timeout_s
-        began_s, pause_s = clock.monotonic(), _FIRST_PAUSE_S
-        request = self._request(txn_id, kind)
-        while (answer := self.client.lock(request)).state is not conflicts.LockState.ACQUIRED:
-            waited_s, holders = clock.monotonic() - began_s, ""
-            if waited_s >= timeout_s:
-                holders = withdraw(self.client, request, answer)
-            else:
-                self.client.unlock(answer.lock_id)
-            rival = self._at_work_here()
-            outcome = conflicts.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
-            if rival is not None:
-                match = COMPACTOR.fullmatch(rival.agent_info)
-                earlier = conflicts.WriteKind(match[1]) if match else conflicts.WriteKind.MAJOR
-                meeting = conflicts.Meeting(earlier=earlier, later=conflicts.WriteKind(kind.value))
-                outcome = conflicts.outcome(self.policy, self.client.generation, meeting)
-            match outcome:
-                case conflicts.ConflictOutcome.FAILS:
-                    raise errors.WriteConflictError(
-                        txn_id=txn_id,
-                        reason=f"the policy {self.policy.value} allows only the first of two"
-                        f" compactions of {self._name}, and one is at work:"
-                        f" {self._owner_of(rival)}",
-                    )
-                case conflicts.ConflictOutcome.COMPACTS:
-                    if waited_s >= timeout_s:
-                        raise errors.LockNotAcquiredError(
-                            tables=(str(self.ref),),
-                            lock_id=answer.lock_id,
-                            waited_s=waited_s,
-                            holders=self._owner_of(rival) or holders,
-                        )
-                    clock.sleep(min(pause_s, timeout_s - waited_s))
-                    pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
-                case _:
-                    return self._owner_of(rival)
-        return None
-
-    @property
-    def _worker_id(self) -> str:
-        return our_worker_id(self.terms.job_key or ANONYMOUS)
-
-    @property
-    def _name(self) -> str:
-        return f"{self.ref}/{self.partition}" if self.partition else str(self.ref)
-
-    def _at_work_here(self) -> LockInfo | None:
-        """Return a running compactor's lock; None if it has ended."""
-        locks = self.client.show_locks(lock_of_compactors(self.ref))
-        partition = "" if self.partition is None else str(self.partition).lower()
-        compactor_locks = (
-            lock
-            for lock in locks
-            if lock.state is conflicts.LockState.ACQUIRED
-            and (lock.partition or "").lower() == partition
-        )
-        return next(compactor_locks, None)
-
-    def _owner_of(self, rival: LockInfo | None) -> str:
-        if rival is None or rival.txn_id is None:
-            return str(rival or "")
-        return f"{rival.agent_info} in {owner_text(self.client, rival.txn_id)}"
-
-    def _request(self, txn_id: TxnId, kind: CompactionType) -> LockRequest:
-        """Return a request for the compactors' lock, for which no reader or writer ever waits."""
-        component = LockComponent(
-            table=lock_of_compactors(self.ref),
-            lock_type=conflicts.LockType.EXCLUSIVE,
-            operation=conflicts.DataOperation.SELECT,
-            partition=self.partition,
-            is_transactional=False,
-        )
-        return LockRequest(
-            txn_id=txn_id,
-            components=(component,),
-            agent_info=agent_info_of_compactor(kind.value),
-        )
-
-    def make_way(self, kind: CompactionType, served: list[CompactionEntry]) -> None:
-        """End entries in the queue of a 4.x server that block our own request.
-
-        These are entries of our dead workers, and unclaimed requests of other clients, which the
-        following compaction fulfils. A worker cannot claim them directly, because the server
-        returns the oldest entry of a shared pool, for any table. A Hive worker that claims one at
-        the same time cannot mark it as compacted, and commits nothing. Call this while holding the
-        compactors' lock. Each request is in `served` before its entry ends, so that the caller can
-        repeat it if the compaction fails. If the caller dies, `_end_dead` repeats those whose
-        message ends with the pool of the dead entry.
-        """
-        if self.client.generation is conflicts.MetastoreGeneration.V3:
-            return
-        for entry in self._at_work():
-            if entry.has_our_worker or entry.waits_for_us:
-                _end_dead(self.client, entry)
-        for entry in self._at_work():  # including the requests that have just been repeated
-            if entry.waits_for_anybody and kind in (entry.compaction_type, CompactionType.MAJOR):
-                served.append(entry)
-                end_entry(
-                    self.client,
-                    ClaimedCompaction.of_entry(entry),
-                    f"{_TAKEN_OVER} {self._worker_id}, which compacts it now in pool {self.pool}",
-                )
-
-    def claim(self, kind: CompactionType) -> ClaimedCompaction | str | None:
-        """Claim the requested entry, or return a reason; None on 3.1 if the queue has no entry."""
-        if self.client.generation is conflicts.MetastoreGeneration.V3:
-            return self.taken_on_3()
-        claim, answer = self._requested(kind)
-        if claim is None and not answer.accepted and self._replaces_compacted():
-            claim, answer = self._requested(kind)
-        if claim is not None:
-            return claim
-        if answer.accepted:
-            return "another worker has claimed the queue entry"
-        reason = answer.message or answer.state.value
-        return self._taken() or f"the metastore refused the request: {reason}"
-
-    def _requested(
-        self, kind: CompactionType
-    ) -> tuple[ClaimedCompaction | None, CompactionResponse]:
-        answer = self.client.request_compaction(self.ref, self.partition, kind, pool=self.pool)
-        # Try to claim even if the request was refused. If an earlier response was lost, our entry
-        # is already in the queue, and the server refuses a second request.
-        claim = self.client.find_next_compaction(
-            self._worker_id, worker_version=airflow_hiveacid.__version__, pool=self.pool
-        )
-        return claim, answer
-
-    def _replaces_compacted(self) -> bool:
-        """End entries of committed compactions that wait for cleaning; return True if any ended.
-
-        The server refuses a request while such an entry exists and no write came after it, so a
-        major compaction could not follow a minor one. The cleaning after ours covers both, because
-        cleaners remove all replaced directories.
-        """
-        why = f"committed; {self._worker_id} compacts the same files again now"
-        compacted = [
-            entry
-            for entry in self._unfinished()
-            if entry.state is CompactionState.READY_FOR_CLEANING and entry.is_committed
-        ]
-        ended = [end_entry(self.client, ClaimedCompaction.of_entry(e), why) for e in compacted]
-        return any(ended)
-
-    def _taken(self) -> str | None:
-        for status in unfinished(self.client, self.ref, self.partition):
-            if status.entry.partition == self.partition:
-                return f"the metastore's queue has an entry for it already: {status}"
-        return None
-
-    def taken_on_3(self) -> str | None:
-        """Return why not to compact on 3.1, whose workers may claim any entry; or None."""
-        if self.client.generation is not conflicts.MetastoreGeneration.V3:
-            return None
-        return self._taken() if self._at_work() else None
-
-    def _at_work(self) -> list[CompactionEntry]:
-        return [entry for entry in self._unfinished() if entry.is_at_work]
-
-    def _unfinished(self) -> list[CompactionEntry]:
-        return [
-            entry
-            for entry in self.client.show_compactions(self.ref, self.partition)
-            if entry.partition == self.partition and entry.state.is_pending
-        ]
-
-    def end_requests(self, why: str) -> None:
-        """End entries of this worker's pool that remain in the queue after a failed `claim`."""
-        try:
-            leftovers = [entry for entry in self._at_work() if entry.pool == self.pool]
-        except errors.MetastoreError as error:
-            _log.warning("cannot look for leftover entries of pool %s: %s", self.pool, error)
-            return
-        for entry in leftovers:
-            end_entry(self.client, ClaimedCompaction.of_entry(entry), why)
 
 
 def _check_wanted(claim: ClaimedCompaction, client: MetastorePort) -> None:

@@ -29,12 +29,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
-from airflow_hiveacid.format.errors import (
-    FencedError,
-    HiveAcidError,
-    MetastoreError,
-    TransactionAbortedError,
-)
+from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import ATTEMPT_PATTERN, AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.snapshot import ValidTxnList
 from airflow_hiveacid.format.table import TableRef
@@ -220,7 +215,7 @@ def fence(
 def raise_if_fenced(
     client: MetastorePort,
     fencing_token: FencingToken | None,
-    error: TransactionAbortedError,
+    error: errors.TransactionAbortedError,
     refs: Iterable[TableRef],
 ) -> None:
     """Raise FencedError if a newer copy of the job has aborted the transaction.
@@ -231,15 +226,17 @@ def raise_if_fenced(
         return
     try:
         ahead = newer(fencing_token, find_copies(fencing_token, locks_on(client, refs)))
-    except MetastoreError as unknown:
+    except errors.MetastoreError as unknown:
         _log.debug("cannot look for a newer copy: %s", unknown)
         return
     if ahead:
         raise _fenced(fencing_token, error.txn_id, ahead) from error
 
 
-def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> FencedError:
-    return FencedError(job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id)
+def _fenced(fencing_token: FencingToken, txn_id: int, ahead: Sequence[Rival]) -> errors.FencedError:
+    return errors.FencedError(
+        job_key=fencing_token.job_key, txn_id=txn_id, newer_txn_id=ahead[-1].txn_id
+    )
 
 
 def abort_job(
@@ -256,7 +253,7 @@ def abort_job(
     """
     tables, ended = set(refs), dict[TxnId, bool]()
     refs = sorted({*tables, *map(presence_of_compactions, tables)})
-    failures: list[MetastoreError] = []
+    failures: list[errors.MetastoreError] = []
     while True:
         locks = [lock for ref in refs or (None,) for lock in client.show_locks(ref)]
         doomed = [c.txn_id for c in copies_of(job_key, locks) if attempt.may_end(c.attempt)]
@@ -264,7 +261,7 @@ def abort_job(
         for txn_id in new:
             try:
                 ended[txn_id] = client.abort_txn(txn_id)
-            except MetastoreError as error:
+            except errors.MetastoreError as error:
                 ended[txn_id] = False
                 failures.append(error)
         if new:
@@ -304,7 +301,7 @@ def writer_of(
                 if is_among and len(half) == 1:
                     return half[0]
                 candidates = half if is_among else candidates[len(half) :]
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         _log.warning("cannot find the writer of table=%s write_id=%s: %s", ref, write_id, error)
     return None
 
@@ -315,7 +312,7 @@ def owner_text(client: MetastorePort, txn_id: TxnId) -> str:
     try:
         txn = next((txn for txn in client.open_txns_info() if txn.txn_id == txn_id), None)
         agents = {lock.agent_info for lock in client.show_locks(txn_id=txn_id)}
-    except HiveAcidError as error:
+    except errors.HiveAcidError as error:
         _log.warning("cannot look up txn_id=%s: %s", txn_id, error)
     # The agent info of a compactor's own lock does not name the job.
     jobs = sorted(job_key_in(agent) for agent in agents if agent and not COMPACTOR.fullmatch(agent))

@@ -43,10 +43,10 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
     *,
     timeout_s: float,
     clock: Clock,
-    on_enqueued: Callable[[], bool],
+    on_enqueued: Callable[[], bool] = lambda: False,
     on_asking: Callable[[], None] = lambda: None,
     on_waiting: Callable[[], None] = lambda: None,
-) -> LockResponse:
+) -> None:
     """Request locks and wait until all are granted.
 
     `on_enqueued` is called once, after the request and before any wait, and returns True if it has
@@ -81,7 +81,6 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
     if answer.state is not LockState.ACQUIRED:
         raise _give_up(client, request, answer, waited_s)
     _log.info("locked txn_id=%s lock_id=%s waited_s=%.2f", request.txn_id, answer.lock_id, waited_s)
-    return answer
 
 
 def acquire_without_queueing(

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.conflicts import (
     recorded_under,
     write_kind_of,
 )
-from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
+from airflow_hiveacid.format.ids import TxnId, WriteId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
 from airflow_hiveacid.format.table import TableRef, TransactionalKind
 from airflow_hiveacid.metastore import locks
@@ -97,16 +97,6 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readings:
-    """Local clock times before and after the server's steps during the opening."""
-
-    opened_s: float
-    lock_asked_s: float
-    locked_s: float
-    seen_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
     """A transaction with its locks and its snapshot.
 
@@ -115,22 +105,26 @@ class Opened:
     heartbeats. For each `watched` table, `began` contains the write IDs that were committed when
     the job first opened a transaction. `has_waited` is True if the locks were not granted
     immediately. `timeout_s` is the server's transaction time-out, which cannot be read while the
-    server is unreachable. `server_time` is known if the locks were granted immediately.
+    server is unreachable. `server_time` is known if the locks were granted immediately. The last
+    fields are local clock times before the transaction was opened, before and after the lock
+    request that was granted, and after the snapshot.
     """
 
     txn_id: TxnId
     first_txn_id: TxnId
     fencing_token: fencing.FencingToken | None
     write_ids: Mapping[TableRef, WriteId]
-    lock_id: LockId
     snapshot: Snapshot
     began: Mapping[TableRef, ValidWriteIdList]
     has_waited: bool
     heartbeat: Heartbeat
     timeout_s: float
-    readings: Readings
     server_time: ServerTime | None
     undo: ExitStack
+    opened_s: float
+    lock_asked_s: float
+    locked_s: float
+    seen_s: float
 
 
 def open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Opened:
@@ -238,18 +232,14 @@ class _Opening:
             fencing.raise_if_fenced(self.client, self._fencing_token, error, self.plan.fenced)
             raise
 
-    def _check_open(self, lost: errors.MetastoreUnavailableError) -> None:
-        """Check that no other client has ended the transaction to kill the job."""
-        try:
-            self.client.heartbeat(self.txn_id)
-        except errors.MetastoreError as unknown:
-            raise lost from unknown
-
     def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
         try:
             return self._bring(deadline_s, undo)
         except errors.MetastoreUnavailableError as error:
-            self._check_open(error)
+            try:  # another client may have ended the transaction to kill the job
+                self.client.heartbeat(self.txn_id)
+            except errors.MetastoreError as unknown:
+                raise error from unknown
             self.leaving.leave(self.txn_id, undo.pop_all())
             raise _AnswerLostError(error) from error
         except lock_wait.WaitedInVainError:
@@ -280,30 +270,26 @@ class _Opening:
         )
         left_s = max(0.0, deadline_s - self.plan.terms.clock.monotonic())
         seen: list[locks.LockInfo] = []
-        lock_id, asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting, seen=seen)
+        asked_s, locked_s = self._lock(timeout_s=left_s, waiting=waiting, seen=seen)
         self._register(write_ids)
         self.plan.terms.on_step("fenced")
         snapshot = self._see(write_ids)
-        readings = Readings(
-            opened_s=self.opened_s,
-            lock_asked_s=asked_s,
-            locked_s=locked_s,
-            seen_s=self.plan.terms.clock.monotonic(),
-        )
         return Opened(
             txn_id=self.txn_id,
             first_txn_id=self.first_txn_id,
             fencing_token=self._fencing_token,
             write_ids=write_ids,
-            lock_id=lock_id,
             snapshot=snapshot,
             began=self.leaving.began,
             has_waited=waiting.has_waited,
             heartbeat=heartbeat,
             timeout_s=self.timeout_s,
-            readings=readings,
             server_time=time_of_lock(seen, self.txn_id, before_s=asked_s, after_s=locked_s),
             undo=undo.pop_all(),
+            opened_s=self.opened_s,
+            lock_asked_s=asked_s,
+            locked_s=locked_s,
+            seen_s=self.plan.terms.clock.monotonic(),
         )
 
     @property
@@ -343,8 +329,8 @@ class _Opening:
 
     def _lock(
         self, *, timeout_s: float, waiting: lock_wait.Waiting, seen: list[locks.LockInfo]
-    ) -> tuple[LockId, float, float]:
-        """Get the locks; return the lock ID and the times before and after the granted request.
+    ) -> tuple[float, float]:
+        """Get the locks; return the times before and after the granted request.
 
         The locks that the search for other copies has found are added to `seen`.
         """
@@ -357,7 +343,7 @@ class _Opening:
         # Fence before waiting, because an older copy may hold the required locks. One check is
         # enough. A newer copy that starts later will abort this copy. An older copy that checks
         # later will find this copy and end.
-        answer = lock_wait.acquire(
+        lock_wait.acquire(
             self.client,
             locks.LockRequest(
                 txn_id=self.txn_id, components=self._components, agent_info=agent_info
@@ -370,7 +356,7 @@ class _Opening:
         )
         locked_s = clock.monotonic()
         self.plan.terms.on_step("locked")
-        return answer.lock_id, asked_s[0], locked_s
+        return asked_s[0], locked_s
 
     def _fence(self, seen: list[locks.LockInfo]) -> bool:
         """End the job's earlier transactions and older copies; return True if any were found."""

@@ -187,33 +187,35 @@ class MetastoreTransaction:
     def server_time(self) -> ServerTime | None:
         """Return the server's time, read once while locks are held; None if unknown."""
         if self._server_time is None and not self._is_ended:
-            readings = self._opened.readings
             try:
                 locks = self._client.show_locks(txn_id=self.txn_id)
             except errors.MetastoreError as error:
                 _log.warning("the metastore does not report its time: %s", error)
                 return None
             self._server_time = time_of_lock(
-                locks, self.txn_id, before_s=readings.lock_asked_s, after_s=readings.locked_s
+                locks,
+                self.txn_id,
+                before_s=self._opened.lock_asked_s,
+                after_s=self._opened.locked_s,
             )
         return self._server_time
 
     def seen_after_s(self) -> float | None:
         """Return a time by the server's clock that is before the snapshot; None if unknown."""
         time = self.server_time()
-        return None if time is None else time.earliest(self._opened.readings.locked_s)
+        return None if time is None else time.earliest(self._opened.locked_s)
 
     @property
     def times(self) -> TransactionTimes | None:
         """The times of the steps; None before the commit, and if the server reported no time."""
         if self._server_time is None or self._commit_readings is None:
             return None
-        time, readings = self._server_time, self._opened.readings
+        time, opened = self._server_time, self._opened
         asked_s, answered_s = self._commit_readings
         return TransactionTimes(
-            opened_s=time.earliest(readings.opened_s),
+            opened_s=time.earliest(opened.opened_s),
             seen=TimeBounds(
-                after_s=time.earliest(readings.locked_s), by_s=time.latest(readings.seen_s)
+                after_s=time.earliest(opened.locked_s), by_s=time.latest(opened.seen_s)
             ),
             committed=TimeBounds(after_s=time.earliest(asked_s), by_s=time.latest(answered_s)),
         )

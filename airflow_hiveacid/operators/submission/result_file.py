@@ -49,12 +49,11 @@ class ResultFile:
     def read(self) -> JobResult | None:
         """Return the job's result, or None if the job left no result."""
         # Importing Arrow at the top of the module would slow down every DAG parse by 0.2 s.
-        from airflow_hiveacid.storage.stores.filesystem import read_bytes  # noqa: PLC0415
-        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415
+        from airflow_hiveacid.storage.stores import filesystem, locations  # noqa: PLC0415
 
-        fs, path = open_location(self.uri)
+        fs, path = locations.open_location(self.uri)
         try:
-            content = read_bytes(fs, path)
+            content = filesystem.read_bytes(fs, path)
         except FileNotFoundError:
             return None
         try:
@@ -89,24 +88,23 @@ class ResultFile:
         Raise StorageError if the file cannot be written; or if `makes_directory` is false, and the
         result directory is missing: it may be a disk that this machine does not share.
         """
-        # As in `read`, DAG parsing must not import Arrow.
-        from airflow_hiveacid.storage.stores.filesystem import exists, write_bytes  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.locations import open_location, traits_of  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores import filesystem, locations  # noqa: PLC0415 - as in `read`
 
-        fs, path = open_location(self.follower_uri)
-        has_directory = not traits_of(fs).keeps_directories or exists(fs, posixpath.dirname(path))
-        if not (makes_directory or has_directory):
-            raise errors.StorageError(f"there is no directory {posixpath.dirname(path)} here")
-        write_bytes(fs, path, b"{}")
+        fs, path = locations.open_location(self.follower_uri)
+        directory = posixpath.dirname(path)
+        is_missing = locations.traits_of(fs).keeps_directories and not filesystem.exists(
+            fs, directory
+        )
+        if is_missing and not makes_directory:
+            raise errors.StorageError(f"there is no directory {directory} here")
+        filesystem.write_bytes(fs, path, b"{}")
 
     def remove(self) -> None:
         """Remove the submission's directory, and the file of its follower."""
-        # As in `read`, DAG parsing must not import Arrow.
-        from airflow_hiveacid.storage.stores.filesystem import delete_file  # noqa: PLC0415 - as above
-        from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+        from airflow_hiveacid.storage.stores import filesystem, locations  # noqa: PLC0415 - as in `read`
 
         _remove(self._directory)
-        delete_file(*open_location(self.follower_uri))
+        filesystem.delete_file(*locations.open_location(self.follower_uri))
 
     def remove_uploads(self) -> None:
         """Remove the files that were uploaded for the driver, if there are any."""
@@ -123,16 +121,14 @@ def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str |
     The file is never removed. If there is no result directory, or if the file cannot be written,
     return None and raise no error, because the task's changes are already committed.
     """
-    # As in `read`, DAG parsing must not import Arrow.
-    from airflow_hiveacid.storage.stores.filesystem import write_bytes  # noqa: PLC0415 - as above
-    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+    from airflow_hiveacid.storage.stores import filesystem, locations  # noqa: PLC0415 - as in `read`
 
     if not result_dir:
         return None
     uri = ResultFile.shared(result_dir).uri
     try:
-        fs, path = open_location(uri)
-        write_bytes(fs, path, json.dumps(whole).encode())
+        fs, path = locations.open_location(uri)
+        filesystem.write_bytes(fs, path, json.dumps(whole).encode())
     except errors.HiveAcidError as error:
         log.warning("the whole result cannot be stored; XCom has its short form: %s", error)
         return None
@@ -141,9 +137,6 @@ def keep_result(result_dir: str | None, whole: Mapping[str, JsonValue]) -> str |
 
 
 def _remove(directory: str) -> None:
-    # As in `read`, DAG parsing must not import Arrow.
-    from airflow_hiveacid.storage.stores.filesystem import delete_directory  # noqa: PLC0415 - as above
-    from airflow_hiveacid.storage.stores.locations import open_location  # noqa: PLC0415 - as above
+    from airflow_hiveacid.storage.stores import filesystem, locations  # noqa: PLC0415 - as in `read`
 
-    fs, path = open_location(directory)
-    delete_directory(fs, path)
+    filesystem.delete_directory(*locations.open_location(directory))

@@ -98,13 +98,9 @@ def key_of(context: Context, number: int = 1) -> str:
         >>> key_of({"ti": ti})
         'd/r/t/-1'
     """
-    return _key(context, _kept_installation(context), number)
-
-
-def _key(context: Context, installation: str, number: int) -> str:
     ti = context["ti"]
     key = f"{ti.dag_id}/{ti.run_id}/{ti.task_id}/{ti.map_index}"
-    if installation:
+    if installation := _kept_installation(context):
         key = f"{key}@{installation}"
     return key if number == 1 else f"{key}#{number}"
 

@@ -77,26 +77,20 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lineage:
-    """Flags for the OpenLineage settings that are added when the task runs."""
-
-    parent_job: bool = False
-    transport: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """Everything that one run of `spark-submit` needs.
 
-    `arguments` contains our own settings for the job and the cluster. The settings for `lineage`
-    are added when the task runs, because they name the task instance.
+    `arguments` contains our own settings for the job and the cluster. OpenLineage's settings of the
+    parent job and of the transport are added when the task runs, because they name the task
+    instance.
     """
 
     spec: JobSpec = field(repr=False)
     target: SparkTarget
     application: str
     arguments: SparkArguments
-    lineage: Lineage = Lineage()
+    adds_parent_job: bool = False
+    adds_transport: bool = False
 
     @classmethod
     def of(
@@ -106,7 +100,6 @@ class Submission:
         target: SparkTarget,
         *,
         program: Program,
-        lineage: Lineage = Lineage(),
     ) -> Submission:
         """Add our settings for a job and its cluster to the user's arguments."""
         # A driver on this machine gets the file's local path, because YARN's client mode does not
@@ -129,7 +122,6 @@ class Submission:
             target=target,
             application=program.application,
             arguments=arguments,
-            lineage=lineage,
         )
 
     @property

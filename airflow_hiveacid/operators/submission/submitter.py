@@ -77,13 +77,13 @@ class Submitter:
         is_killed: Callable[[], bool],
         show: Callable[[str, str, str], None] = lambda *_: None,
     ) -> None:
-        self._target, self._tag, self._is_killed = target, cluster_run.tag_of(attempt), is_killed
+        self.target, self._tag, self._is_killed = target, cluster_run.tag_of(attempt), is_killed
         self._show = show
         self._hook: SparkSubmitHook | None = None
         self._submission: Submission | None = None
         self._spec: JobSpec | None = None
         self._ended: cluster_run.Application | None = None
-        self._has_java = True
+        self.has_java = True
         self._log = DriverLog()
         self.last_lines: list[str] = []
         self.has_secrets = False
@@ -112,7 +112,7 @@ class Submitter:
         only if we follow the target's drivers. The context is for OpenLineage.
         """
         self._spec = submission.spec
-        notes = self.notes if self._target.is_followed else None
+        notes = self.notes if self.target.is_followed else None
         try:
             if notes is not None:
                 self._leave_another(notes, submission.spec)
@@ -124,9 +124,9 @@ class Submitter:
                 self._find_lost(notes)
             # For a driver in a cluster, `submit` limits the wait for a container, but a resumed
             # driver has no such limit.
-            with nullcontext() if self._target.is_cluster else self.watched():
+            with nullcontext() if self.target.is_cluster else self.watched():
                 self._begin(submission, context)
-                if self._target.is_followed:
+                if self.target.is_followed:
                     resume()
                 else:
                     self._spark_submit()
@@ -150,7 +150,7 @@ class Submitter:
         def work() -> None:
             self._asked_cluster.answer_for(driver_id, self._tag)
             self._look_at(driver_id)
-            if self._target.is_kubernetes:
+            if self.target.is_kubernetes:
                 # On YARN, the user's commands already ran when `spark-submit` ended.
                 self._begin(submission, context)
             if failure is None:
@@ -189,8 +189,8 @@ class Submitter:
         with self.watched():
             submission.check_new()
             self._spark_submit()
-        if self._target.is_kubernetes:
-            pod_id = driver_of(self._target.namespace, self._tag)
+        if self.target.is_kubernetes:
+            pod_id = driver_of(self.target.namespace, self._tag)
             self._asked_cluster.answer_for(pod_id, self._tag)
             self._look_at(pod_id)
             return pod_id
@@ -256,7 +256,7 @@ class Submitter:
         If the job has failed, log the last lines of its driver or, if no driver has started, those
         of `spark-submit`. Call this method only if the task is not killed.
         """
-        notes, is_followed = self.notes, self._target.is_followed
+        notes, is_followed = self.notes, self.target.is_followed
         file = self._result_file(spec)
         try:
             result = file.read()
@@ -273,36 +273,26 @@ class Submitter:
             # Delete the notes: a task that is cleared after its success would otherwise resume the
             # finished driver of its last run, and submit nothing.
             notes.forget()
-        if self._target.is_cluster and ended:
+        if self.target.is_cluster and ended:
             if result is not None:
                 self._forget_driver()  # without a result, the log is needed
             _tidy(file.remove)
-            if self._target.is_kubernetes:
+            if self.target.is_kubernetes:
                 _tidy(file.remove_uploads)
         return result
 
     def _result_file(self, spec: JobSpec) -> ResultFile:
         # We store notes only about a driver that we follow. So these notes are from an earlier try
         # that knew the cluster's address, and its driver may still run.
-        notes = self.notes if self._target.is_followed else None
+        notes = self.notes if self.target.is_followed else None
         noted = None if notes is None else notes.result_uri
         return ResultFile(uri=str(noted or spec.result_uri))
-
-    @property
-    def target(self) -> SparkTarget:
-        """The Spark master of this submission."""
-        return self._target
 
     @property
     def exit_code(self) -> int | None:
         """The exit code of a driver on this machine, or None if it is unknown."""
         process = self.process
-        return None if process is None or self._target.is_cluster else process.returncode
-
-    @property
-    def has_java(self) -> bool:
-        """False if there was no Java when `spark-submit` started."""
-        return self._has_java
+        return None if process is None or self.target.is_cluster else process.returncode
 
     @property
     def process(self) -> subprocess.Popen[str] | None:
@@ -371,7 +361,7 @@ class Submitter:
         for the application. If the target has no cluster that we query, do nothing, because
         `finish_end` kills the driver.
         """
-        if not self._target.is_asked:
+        if not self.target.is_asked:
             return None
         stop_submit(self.process)
         if self._cluster is not None:
@@ -395,7 +385,7 @@ class Submitter:
 
     def _begin(self, submission: Submission, context: Context) -> None:
         arguments = _with_lineage(submission, context)
-        self.has_secrets = hide_given_secrets(arguments, self._target)
+        self.has_secrets = hide_given_secrets(arguments, self.target)
         self._submission, self._hook = submission, provider_names.make_hook(arguments)
         if arguments.track_driver_via_k8s_api:
             provider_names.check_pod_tracking(self._hook)
@@ -408,7 +398,7 @@ class Submitter:
         hook, submission = self._at_work
         if self._is_killed():
             raise InterruptedError("the task is killed")
-        self._has_java = find_java(submission.environment) is not None
+        self.has_java = find_java(submission.environment) is not None
         with driver_jvm(submission):
             # Programs may write any bytes. The default of Python's pipes, an error, would end the
             # task while its driver continues.
@@ -421,7 +411,7 @@ class Submitter:
 
         On YARN, both IDs are the same, and the pages exist as soon as the driver is submitted.
         """
-        target, cluster = self._target, self._cluster
+        target, cluster = self.target, self._cluster
         if target.is_yarn:
             application_id = application_id or driver_id
         application = target.application_page(driver_id, application_id)
@@ -440,7 +430,7 @@ class Submitter:
         Otherwise, a task that defers, or times out while it waits, would not know the ID.
         """
         self._show_driver(driver_id)
-        if not self._target.is_kubernetes or self._target.pages == DriverPages():
+        if not self.target.is_kubernetes or self.target.pages == DriverPages():
             return
         try:
             if (application := self._asked_cluster.manager.report(driver_id)) is not None:
@@ -463,7 +453,7 @@ class Submitter:
         if is_here and not has_result and self._hook is not None:
             self.last_lines = provider_names.last_lines(self._hook)
             log_last_lines(self.last_lines)
-        if self._target.is_yarn_cluster:
+        if self.target.is_yarn_cluster:
             self._show_log_command(failure)
 
     def _show_log_command(self, failure: Exception | None) -> None:
@@ -480,7 +470,7 @@ class Submitter:
 
     def _forget_driver(self) -> None:
         """Delete the pod of a driver that succeeded; a failed driver's pod is kept for its log."""
-        if self._cluster is None or not self._target.is_kubernetes:
+        if self._cluster is None or not self.target.is_kubernetes:
             return
         try:
             self._cluster.forget_succeeded()
@@ -494,7 +484,7 @@ class Submitter:
     @property
     def _asked_cluster(self) -> cluster_run.ClusterRun[Any]:
         if self._cluster is None:
-            raise RuntimeError(f"no cluster is queried for {self._target.master}")
+            raise RuntimeError(f"no cluster is queried for {self.target.master}")
         return self._cluster
 
     @property
@@ -512,9 +502,9 @@ def _noted_id(notes: Resumable) -> str | None:
 def _with_lineage(submission: Submission, context: Context) -> SparkArguments:
     """Add OpenLineage's settings to the Spark settings, as the Spark provider's operator does."""
     conf = dict(submission.arguments.conf or {})
-    if submission.lineage.parent_job:
+    if submission.adds_parent_job:
         conf = inject_parent_job_information_into_spark_properties(conf, context)
-    if submission.lineage.transport:
+    if submission.adds_transport:
         conf = inject_transport_information_into_spark_properties(conf, context)
     return replace(submission.arguments, conf=conf)
 

@@ -27,19 +27,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError, TypeMismatchError
+from airflow_hiveacid.format.errors import (
+    ConfigurationError,
+    HiveAcidError,
+    SparkNeededError,
+    TypeMismatchError,
+)
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.types import HiveType, parse_type
 from airflow_hiveacid.jobs.statements import Parameter, Value, ValueType
 from airflow_hiveacid.plan.statements.constants import (
+    COMPARABLE,
     UNFIT,
+    VALUE_REMEDY,
     Constant,
     can_be_cast,
-    constant_of,
     is_comparable,
     literal_of,
     type_name,
 )
+from airflow_hiveacid.plan.statements.parameter_values import parameter_of
 
 _TOKEN: Final = re.compile(
     r"""[ \t\r\n]*(?: (?P<string>'[^'\\]*')(?!['"]) | (?P<number>[0-9]+(?:\.[0-9]+)?)(?![\w.])
@@ -48,6 +55,7 @@ _TOKEN: Final = re.compile(
     | (?P<symbol><=(?!>)|>=|<>|!=|==|<(?!=)|[=>(),.]|-(?!-)) )""",
     re.VERBOSE,
 )
+_BLANKS: Final = " \t\r\n"
 _OPERATORS: Final = {
     "==": "=",
     "!=": "<>",
@@ -215,13 +223,15 @@ def value_of(text: str, parameters: Mapping[str, Parameter]) -> Value:
 
 def source_column_of(text: str) -> str | None:
     """Return the column of an expression `s.column`, in lower case; None for anything else."""
-    tokens = _tokens(text, is_checked=False)
+    tokens, rest = tokens_of(_TOKEN, text.rstrip(_BLANKS))
     words = [token.name for token in tokens]
     is_path = len(tokens) == 3 and tokens[1].text == "." and words[0] == "s"  # noqa: PLR2004 - s . column
-    return words[2] or None if is_path else None
+    return words[2] or None if is_path and not rest else None
 
 
-class _Token(NamedTuple):
+class Token(NamedTuple):
+    """A token of SQL; `kind` is the group of the pattern by which it was found."""
+
     kind: str
     text: str
 
@@ -238,22 +248,23 @@ class _Token(NamedTuple):
         return self.text.lower() if self.kind == "word" else ""
 
 
-_END: Final = _Token("end", "")
+_END: Final = Token("end", "")
 
 
-def _tokens(text: str, *, is_checked: bool = True) -> list[_Token]:
-    tokens: list[_Token] = []
-    position, end = 0, len(text.rstrip(" \t\r\n"))
-    while position < end:
-        match = _TOKEN.match(text, position)
-        if match is None or match.lastgroup is None:
-            if is_checked:
-                raise SparkNeededError(
-                    reason=f"{text[position:].strip()[:20]!r} is not a simple comparison"
-                )
-            return []
-        tokens.append(_Token(match.lastgroup, match[match.lastgroup]))
+def tokens_of(pattern: re.Pattern[str], text: str) -> tuple[list[Token], str]:
+    """Return the tokens of a text, and the rest that does not begin with a token."""
+    tokens: list[Token] = []
+    position = 0
+    while (match := pattern.match(text, position)) is not None and match.lastgroup is not None:
+        tokens.append(Token(match.lastgroup, match[match.lastgroup]))
         position = match.end()
+    return tokens, text[position:]
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens, rest = tokens_of(_TOKEN, text.rstrip(_BLANKS))
+    if rest:
+        raise SparkNeededError(reason=f"{rest.strip()[:20]!r} is not a simple comparison")
     return tokens
 
 
@@ -262,7 +273,7 @@ class _Parser:
 
     def __init__(
         self,
-        tokens: Sequence[_Token],
+        tokens: Sequence[Token],
         table: TableInfo | None,
         parameters: Mapping[str, Parameter],
     ) -> None:
@@ -379,7 +390,7 @@ class _Parser:
             return self._parameter(token.text)
         return self._word(token)
 
-    def _word(self, token: _Token) -> Value:
+    def _word(self, token: Token) -> Value:
         match token.word:
             case "NULL":
                 return Value(type=ValueType.NULL)
@@ -401,10 +412,10 @@ class _Parser:
         if self._peek() is not _END:
             raise SparkNeededError(reason=f"{self._peek().text!r} is not understood here")
 
-    def _peek(self) -> _Token:
+    def _peek(self) -> Token:
         return self._tokens[self._next] if self._next < len(self._tokens) else _END
 
-    def _take(self) -> _Token:
+    def _take(self) -> Token:
         token = self._peek()
         self._next += 1
         return token
@@ -431,7 +442,8 @@ def literal_in(table: TableInfo, name: str, value: Value, why: str) -> Constant:
     constant = literal_of(value, parse_type(type_))
     if constant is UNFIT:
         text = value.text if value.type is ValueType.STRING else None
-        raise unfit(table, name, text, why.format(value.said, name, type_))
+        why = why.format(value.said, name, type_) + _advice(value, parse_type(type_))
+        raise unfit(table, name, text, why)
     return constant
 
 
@@ -442,16 +454,30 @@ def unfit(table: TableInfo, name: str, text: str | None, why: str) -> HiveAcidEr
     whose cause is the SparkNeededError: with Spark, the cast fails only if a row needs it.
     """
     hive_type = parse_type(column_type(table, name))
-    if text is not None and constant_of(text, hive_type) is not UNFIT:
-        given = "int" if type_name(hive_type).endswith("int") else type_name(hive_type)
-        why += f'; give it its type, as in {{"type": "{given}", "value": "{{{{ ... }}}}"}}'
     needed = SparkNeededError(reason=why)
     if text is None or can_be_cast(text, hive_type):
         return needed
     type_, shown = column_type(table, name), repr(text[:_MOST_SHOWN])
-    error = TypeMismatchError(table=table.ref, column=name, column_type=type_, value_type=shown)
+    error = TypeMismatchError(
+        table=table.ref, column=name, column_type=type_, value_type=shown, remedy=VALUE_REMEDY
+    )
     error.__cause__ = needed
     return error
+
+
+def _advice(value: Value, hive_type: HiveType) -> str:
+    """Return how to write a string as a value of a column's type; empty if it does not help."""
+    kind = "int" if type_name(hive_type).endswith("int") else type_name(hive_type)
+    if value.type is not ValueType.STRING or kind not in COMPARABLE:
+        return ""
+    try:
+        (typed,) = parameter_of({"type": kind, "value": value.text}, "").values
+    except ConfigurationError:
+        return ""
+    if literal_of(typed, hive_type) is UNFIT:
+        return ""
+    literal = f"DATE '{typed.text}'" if kind == "date" else typed.text
+    return f'; write {literal}, or the parameter {{"type": "{kind}", "value": "{typed.text}"}}'
 
 
 def column_type(table: TableInfo | None, name: str) -> str:

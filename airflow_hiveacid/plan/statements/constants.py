@@ -49,6 +49,9 @@ _BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _GREGORIAN: Final = dt.date(1582, 10, 15)  # before it, calendars differ
 _EXACT: Final = Context(prec=3 * MAX_PRECISION)  # many digits of a number, and the scale
 
+VALUE_REMEDY: Final = "give a value of this type, or NULL (None)"
+"""What to do about a text that no cast turns into a column's type."""
+
 
 class Unfit(enum.Enum):
     """The result for a constant that an engine may read differently."""

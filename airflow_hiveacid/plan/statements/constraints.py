@@ -21,12 +21,13 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import TableInfo
+from airflow_hiveacid.plan.statements.conditions import Token, tokens_of
 
 DEFAULT: Final = "DEFAULT"
 """The keyword in a statement that stands for a column's default."""
@@ -34,7 +35,7 @@ DEFAULT: Final = "DEFAULT"
 _TOKEN: Final = re.compile(
     r"""\s*(?: (?P<string>'(?:[^'\\]|\\['"\\nrt])*'|"(?:[^"\\]|\\['"\\nrt])*") (?!['"])
     | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?:BD|[LSYD])?)(?![\w.])
-    | (?P<name>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
+    | (?P<word>[A-Za-z_]\w*) | (?P<quoted>`[^`]+`)
     | (?P<symbol><=>|<=|>=|<>|!=|==|[=<>+\-*(),]) )""",
     re.VERBOSE,
 )
@@ -52,16 +53,6 @@ _BETWEEN: Final = "BETWEEN"
 _BORDERS: Final = frozenset({"AND", "OR", "NOT"})
 _AS_DOUBLE: Final = "float"
 _ADDING: Final = frozenset({"+", "-", "*"})
-
-
-class _Token(NamedTuple):
-    kind: str
-    text: str
-
-    @property
-    def word(self) -> str:
-        """The token in upper case; empty for a constant or a quoted name."""
-        return self.text.upper() if self.kind in {"name", "symbol"} else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +96,7 @@ def default_where(table: TableInfo, column: str, flag: str, given: str, *, is_te
     return f"CASE WHEN {flag} = 'true' THEN {default} ELSE {given} END"
 
 
-def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) -> str:
+def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[Token]) -> str:
     """Return a default; if it is a string but the column is not, cast it, as Hive does."""
     columns = (*table.columns, *table.partition_columns)
     (column_type,) = [c.type for c in columns if c.name == column]
@@ -115,7 +106,7 @@ def _cast(table: TableInfo, column: str, text: str, tokens: Sequence[_Token]) ->
     )
 
 
-def _is_constant(tokens: Sequence[_Token]) -> bool:
+def _is_constant(tokens: Sequence[Token]) -> bool:
     words = [token.word for token in tokens]
     kinds = [token.kind for token in tokens]
     if (cast := _cast_of(tokens)) is not None:
@@ -130,18 +121,18 @@ def _is_constant(tokens: Sequence[_Token]) -> bool:
 
 
 class _Cast(NamedTuple):
-    value: Sequence[_Token]
-    type: Sequence[_Token]
+    value: Sequence[Token]
+    type: Sequence[Token]
 
 
-def _cast_of(tokens: Sequence[_Token]) -> _Cast | None:
+def _cast_of(tokens: Sequence[Token]) -> _Cast | None:
     """Return the value and type if the tokens are a single CAST(... AS ...), otherwise None."""
     words = [token.word for token in tokens]
     if words[:2] != ["CAST", "("] or words[-1:] != [")"] or "AS" not in words:
         return None
     index = len(words) - 1 - words[::-1].index("AS")
     cast = _Cast(tokens[2:index], tokens[index + 1 : -1])
-    return cast if cast.type and cast.type[0].kind == "name" else None
+    return cast if cast.type and cast.type[0].kind == "word" else None
 
 
 def _casts_alike(cast: _Cast) -> bool:
@@ -154,7 +145,7 @@ def _casts_alike(cast: _Cast) -> bool:
     return not (name.startswith(_TEXTS) and (is_truth or has_zero))
 
 
-def _rendered(tokens: Sequence[_Token]) -> str:
+def _rendered(tokens: Sequence[Token]) -> str:
     """Return a constant as Spark SQL, with `substr` instead of casts to char and varchar."""
     cast = _cast_of(tokens)
     if cast is None:
@@ -218,24 +209,23 @@ def _length(parts: Sequence[str], closing: str) -> int:
     return len(parts)
 
 
-def _over_columns(table: TableInfo, tokens: Sequence[_Token]) -> list[str] | None:
+def _over_columns(table: TableInfo, tokens: Sequence[Token]) -> list[str] | None:
     """Return the Spark SQL of each token, or None if a token is neither known nor a column."""
     words = {"AND", "OR", "NOT", *_LITERALS, *_WORDS}
     texts = []
     for token in tokens:
         if token.word in words:
             texts.append(token.word)
-        elif token.kind in {"name", "quoted"}:
-            name = token.text.strip("`").lower()
-            if name not in table.column_names:
+        elif token.name:
+            if token.name not in table.column_names:
                 return None
-            texts.append(f"`{name}`")
+            texts.append(f"`{token.name}`")
         else:
             texts.append(token.text)
     return texts
 
 
-def _is_plain(tokens: Sequence[_Token]) -> bool:
+def _is_plain(tokens: Sequence[Token]) -> bool:
     """Return whether Hive and Spark group the operators equally; their precedences differ."""
     levels = [_Level()]
     for index, token in enumerate(tokens):
@@ -280,23 +270,12 @@ class _Level:
         return word != "," or self.is_list
 
 
-def _opens(token: _Token) -> bool:
+def _opens(token: Token) -> bool:
     """Return whether a parenthesis after this word opens a group instead of a function call."""
     return token.word in {"AND", "OR", "NOT", "IN", "BETWEEN"}
 
 
-def _tokens(text: str) -> list[_Token] | None:
+def _tokens(text: str) -> list[Token] | None:
     """Return the tokens of an expression, or None if a token is not accepted in constraints."""
-    tokens = list(_scanned(text))
-    return tokens if tokens and all(token.kind for token in tokens) else None
-
-
-def _scanned(text: str) -> Iterator[_Token]:
-    position, rest = 0, text.rstrip()
-    while position < len(rest):
-        match = _TOKEN.match(rest, position)
-        if match is None:
-            yield _Token("", rest[position:])
-            return
-        yield _Token(str(match.lastgroup), match[str(match.lastgroup)])
-        position = match.end()
+    tokens, rest = tokens_of(_TOKEN, text.rstrip())
+    return tokens if tokens and not rest else None

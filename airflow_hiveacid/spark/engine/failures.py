@@ -19,12 +19,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, TypeVar
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.errors.exceptions.captured import convert_exception
+from pyspark.errors.exceptions.captured import CapturedException, convert_exception
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.jobs.job import Job, ProgramSpec, kind_of
@@ -130,6 +130,9 @@ SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
 """All errors of Spark's JVM, including those whose type PySpark does not know."""
 
 
+_Failure = TypeVar("_Failure", bound=errors.HiveAcidError)
+
+
 class _CarriedError(RuntimeError):
     """An error that carries one of our typed errors from a Python worker to the driver."""
 
@@ -155,32 +158,36 @@ def typed_failures() -> Iterator[None]:
         with unknown_calls():
             yield
     except Exception as error:
-        text = str(error)
-        if match := _LINE.search(text):
-            body = json.loads(match.group(1))
-            raise errors.rebuild(body["type"], body["message"]) from error
-        if match := _UNREAD.search(text):
-            if match["why"] == "FILE_NOT_EXIST":
-                raise errors.StorageError(
-                    f"{match['path']} is missing: it was cleaned, or its partition was dropped,"
-                    " after it was listed. Nothing was written; run the job again"
-                ) from error
-            failure = store_failure(text, match["path"])
-            causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
-            why = causes[-1] if causes else "Spark gives no reason"
-            raise failure or errors.CorruptFileError(
-                path=match["path"], reason=f"its rows cannot be decoded ({why})"
-            ) from error
-        if isinstance(error, Py4JJavaError) and (match := _TOO_LARGE.match(text)):
-            raise errors.ValueTooLargeError(reason=match["what"]) from error
-        if isinstance(error, SPARK_ERRORS) and (failure := store_failure(text, None)):
-            raise failure from error
-        if isinstance(error, UnknownJavaCallError):
-            raise errors.ConfigurationError(
-                f"this Spark lacks a class or method that airflow-provider-hiveacid calls: {text};"
-                f" it runs on {PYSPARK}. {PAGE} lists all supported versions."
-            ) from error
-        raise
+        if (failure := _typed(error)) is None:
+            raise
+        raise _with_notes(failure, error) from error
+
+
+def _typed(error: Exception) -> errors.HiveAcidError | None:
+    text = str(error)
+    if match := _LINE.search(text):
+        body = json.loads(match.group(1))
+        return errors.rebuild(body["type"], body["message"])
+    if match := _UNREAD.search(text):
+        if match["why"] == "FILE_NOT_EXIST":
+            return errors.StorageError(
+                f"{match['path']} is missing: it was cleaned, or its partition was dropped,"
+                " after it was listed. Nothing was written; run the job again"
+            )
+        failure = store_failure(text, match["path"])
+        causes = re.findall(r"^Caused by: (.+)$", text, re.MULTILINE)
+        why = causes[-1] if causes else "Spark gives no reason"
+        return failure or errors.CorruptFileError(
+            path=match["path"], reason=f"its rows cannot be decoded ({why})"
+        )
+    if isinstance(error, Py4JJavaError) and (match := _TOO_LARGE.match(text)):
+        return errors.ValueTooLargeError(reason=match["what"])
+    if isinstance(error, UnknownJavaCallError):
+        return errors.ConfigurationError(
+            f"this Spark lacks a class or method that airflow-provider-hiveacid calls: {text};"
+            f" it runs on {PYSPARK}. {PAGE} lists all supported versions."
+        )
+    return store_failure(text, None) if isinstance(error, SPARK_ERRORS) else None
 
 
 def job_failure(error: Exception) -> errors.JobFailedError:
@@ -188,7 +195,8 @@ def job_failure(error: Exception) -> errors.JobFailedError:
     lines = _OF_PYTHON.findall(str(error))
     kind = "a Python worker failed" if lines else type(error).__name__
     reason = (lines[-1] if lines else reason_of(error)).rstrip(".")
-    return errors.JobFailedError(f"{kind}: {reason}. The driver's log has the details")
+    failure = errors.JobFailedError(f"{kind}: {reason}. The driver's log has the details")
+    return _with_notes(failure, error)
 
 
 def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
@@ -197,20 +205,30 @@ def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
     A retry would find the same value. The error names the part of the statement that Spark marks,
     else the whole statement. A program's error may come from its own frames, so it is kept.
     """
-    notes = getattr(error, "__notes__", ())
-    if isinstance(error, Py4JJavaError) and (cause := error.java_exception.getCause()) is not None:
-        error = convert_exception(cause)  # Spark 3.5 puts a task's error below an aborted job's
-    if isinstance(job, ProgramSpec) or not isinstance(error, PySparkException):
+    if isinstance(job, ProgramSpec):
         return None
-    if not (error.getSqlState() or "").startswith(_OF_VALUES):
-        return None
+    raised, exception = error, _java_exception(error)
+    while not (isinstance(error, PySparkException) and _is_of_value(error)):
+        if exception is None:
+            return None
+        # Spark puts a task's error below an aborted job's, and that below a broadcast's. PySpark
+        # does not know the class of each.
+        error, exception = CapturedException(origin=exception), exception.getCause()
     statement = statement_text(job) or kind_of(job)
     if match := _MARKED.search(str(error)):
         statement = match["line"][len(match["before"]) :][: len(match["part"])]
     failure = errors.ExpressionError(
         table=job.target, expression=statement, reason=reason_of(error).rstrip(".")
     )
-    for note in notes:
+    return _with_notes(failure, raised)
+
+
+def _is_of_value(error: PySparkException) -> bool:
+    return (error.getSqlState() or "").startswith(_OF_VALUES)
+
+
+def _with_notes(failure: _Failure, error: BaseException) -> _Failure:
+    for note in getattr(error, "__notes__", ()):
         failure.add_note(note)
     return failure
 
@@ -218,7 +236,7 @@ def value_failure(error: Exception, job: Job) -> errors.ExpressionError | None:
 def beneath(error: BaseException) -> BaseException:
     """Return the cause of an error of Spark's writers for a failed task, or the error itself."""
     # An error that PySpark 3.5 does not know has no class, but its cause may have one.
-    exception = error.java_exception if isinstance(error, Py4JJavaError) else _origin(error)
+    exception = _java_exception(error)
     while exception is not None:
         cause = exception.getCause()
         if cause is not None and str(exception.getMessage()).startswith(_WRITE_FAILED):
@@ -227,8 +245,9 @@ def beneath(error: BaseException) -> BaseException:
     return error
 
 
-def _origin(error: BaseException) -> JavaObject | None:
-    return getattr(error, "_origin", None)
+def _java_exception(error: BaseException) -> JavaObject | None:
+    name = "java_exception" if isinstance(error, Py4JJavaError) else "_origin"
+    return getattr(error, name, None)
 
 
 def condition_of(error: BaseException) -> str:

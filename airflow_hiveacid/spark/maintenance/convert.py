@@ -186,7 +186,6 @@ class Converter:
             LockRequest(txn_id=txn.txn_id, components=(component,), agent_info=txn.agent_info),
             timeout_s=self.terms.lock_timeout_s,
             clock=self.terms.clock,
-            on_enqueued=lambda: False,
         )
         txn.step("excluded")
 

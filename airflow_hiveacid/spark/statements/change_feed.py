@@ -15,10 +15,10 @@ from dataclasses import replace
 from typing import Final
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeType, holds_older, settled, unsettled
+from airflow_hiveacid.format.change_range import ChangeType, holds_older, unsettled
 from airflow_hiveacid.format.errors import ChangesGoneError, ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidWriteIdList, settled
 from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.job import JobResult, JobStatus, RowCounts
 from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone

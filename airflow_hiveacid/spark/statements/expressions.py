@@ -21,6 +21,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import Column as TableColumn, TableInfo
 from airflow_hiveacid.format.types import CharType, parse_type
 from airflow_hiveacid.jobs.statements import MergeAction
+from airflow_hiveacid.plan.statements.constants import VALUE_REMEDY
 from airflow_hiveacid.plan.statements.constraints import Check, checks_of
 from airflow_hiveacid.plan.statements.dml import Clause, quoted
 from airflow_hiveacid.reading import free_name
@@ -104,7 +105,11 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
     """Return a column that raises an error; the error shows the string that does not fit."""
     error = errors.TypeMismatchError(
-        table=table.ref, column=column, column_type=hive_type, value_type=f"'{_VALUE}'"
+        table=table.ref,
+        column=column,
+        column_type=hive_type,
+        value_type=f"'{_VALUE}'",
+        remedy=VALUE_REMEDY,
     )
     prefix, suffix = carried(error).split(_VALUE)
     # The string with JSON escapes, but without the surrounding braces, name and quotes.

@@ -70,7 +70,7 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
         )
     names = replace(names, views=of_clauses)
     said = tuple(_clause(clause, names) for clause in clauses)
-    if any(key.target != key.source for key in keys):
+    if any(target_key != source_key for target_key, source_key in keys.items()):
         for star in filter(_means_all, clauses):
             star.rest.fail(
                 "a star is ambiguous: the keys have different names in target and source",
@@ -82,12 +82,9 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
     return statements.MergeSpec(
         target=target.full,
         source=source,
-        keys=tuple(key.target for key in keys),
+        keys=tuple(keys),
         clauses=said,
-        condition=" AND ".join(
-            expressions.written(part, expressions.parsed(part, names), names) for part in rest
-        )
-        or None,
+        condition=" AND ".join(expressions.expression(part, names) for part in rest) or None,
         tables=of_clauses.tables,
     )
 
@@ -305,28 +302,23 @@ def _expressions(clauses: Sequence[_When]) -> list[Span]:
 _SOURCE_ALIAS: Final = "source"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyPair:
-    """The lower-case names of a target column and of the source column with an equal value."""
-
-    target: str
-    source: str
-
-
 def taken_apart(
     span: Span, node: exp.Expr, names: expressions.NameScope
-) -> tuple[tuple[KeyPair, ...], tuple[Span, ...]]:
-    """Split an ON condition into the keys and the remaining conditions; `node` is its tree."""
+) -> tuple[dict[str, str], tuple[Span, ...]]:
+    """Split an ON condition into the keys and the remaining conditions; `node` is its tree.
+
+    The keys map target columns to the source columns with an equal value, all in lower case.
+    """
     if expressions.parsed(span, names) != node:
         span.fail("it is not clear where the condition ends", "put parentheses around it")
-    keys: dict[str, KeyPair] = {}
+    keys: dict[str, str] = {}
     rest: list[Span] = []
     for part in _conjuncts(span):
         key = _key(part, names)
-        if key is None or key.target in keys:
+        if key is None or key[0] in keys:
             rest.append(part)
         else:
-            keys[key.target] = key
+            keys[key[0]] = key[1]
     if not keys:
         span.fail(
             "ON has no equality of a plain target column and a source column, so Spark cannot find"
@@ -335,7 +327,7 @@ def taken_apart(
             " expression is equal, such as lower(t.name), write UPDATE or DELETE FROM db.t x WHERE"
             " EXISTS (SELECT 1 FROM db.s y WHERE y.name = lower(x.name)), and INSERT ... SELECT",
         )
-    return tuple(keys.values()), tuple(rest)
+    return keys, tuple(rest)
 
 
 def _conjuncts(span: Span) -> list[Span]:
@@ -350,7 +342,7 @@ def _conjuncts(span: Span) -> list[Span]:
     return _conjuncts(inner) if inner.find("OR") is None else [span]
 
 
-def _key(span: Span, names: expressions.NameScope) -> KeyPair | None:
+def _key(span: Span, names: expressions.NameScope) -> tuple[str, str] | None:
     tree = expressions.parsed(span, names)
     if not isinstance(tree, exp.EQ):
         return None
@@ -364,13 +356,13 @@ def _key(span: Span, names: expressions.NameScope) -> KeyPair | None:
         columns[uses[0].side] = (uses[0].column.name or "").lower()
     if columns.keys() != {expressions.TARGET, expressions.SOURCE}:
         return None
-    return KeyPair(target=columns[expressions.TARGET], source=columns[expressions.SOURCE])
+    return columns[expressions.TARGET], columns[expressions.SOURCE]
 
 
 def renamed(
     source: statements.SourceSpec,
     names: expressions.NameScope,
-    keys: Sequence[KeyPair],
+    keys: Mapping[str, str],
     columns: Mapping[str, str],
 ) -> tuple[statements.SourceSpec, expressions.NameScope]:
     """Return the source with renamed columns, and the name scope for expressions over it.
@@ -378,8 +370,7 @@ def renamed(
     Keys get the names of the target's columns. Only they and the columns of `columns`, which maps
     old names to new names, are in the new source.
     """
-    chosen = {new: old for old, new in columns.items()}
-    chosen |= {key.target: key.source for key in keys}
+    chosen = {new: old for old, new in columns.items()} | dict(keys)
     items = ", ".join(f"{quoted(old)} AS {quoted(new)}" for new, old in chosen.items())
     rows = _SOURCE_ALIAS if source.table else f"({source.query}) AS {_SOURCE_ALIAS}"
     # The names are quoted, and the query is the user's own SQL.
@@ -388,10 +379,9 @@ def renamed(
 
 
 def named_columns(
-    keys: Sequence[KeyPair], names: expressions.NameScope, spans: Sequence[Span]
+    keys: Mapping[str, str], names: expressions.NameScope, spans: Sequence[Span]
 ) -> dict[str, str]:
     """Return new names for source columns in expressions; the new names differ from all keys."""
-    source_names = {key.target: key.source for key in keys}
     columns: dict[str, str] = {}
     for span in spans:
         for use in expressions.column_uses(span, expressions.parsed(span, names), names):
@@ -405,6 +395,6 @@ def named_columns(
                 )
             if use.side == expressions.SOURCE:
                 name = (use.column.name or "").lower()
-                is_free = source_names.get(name, name) == name
+                is_free = keys.get(name, name) == name
                 columns[name] = name if is_free else f"__hiveacid_{name}"
     return columns

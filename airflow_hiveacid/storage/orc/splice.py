@@ -21,24 +21,25 @@ from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
-from airflow_hiveacid.storage.orc.footer import OrcTail
+from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.stores.open_files import FileReader
 
 # A file up to this size is read at once, because a Python callback per stream takes longer.
 _WHOLE_BYTES: Final = 256 * 1024
 _STREAM_DATA: Final = 1
-_HEADER: Final = b"ORC"
 # The largest number of values of one column in a stripe, as in Java, where it is the length of an
 # array. This module inserts a zero for each value.
 _MOST_VALUES: Final = 1 << 31
 _UTC: Final = "UTC"
-_DIRECT: Final = 0
-_DIRECT_V2: Final = 2
+INDEXES: Final = frozenset({6, 7, 8})
+"""The kinds of row indexes and Bloom filters (`Stream.kind`); Arrow does not read these."""
+DIRECT: Final = 0
+DIRECT_V2: Final = 2
 # Runs of zeros: 130 longs in RLE version 1, 512 in version 2 (a run with fixed delta 0).
 _ZERO_RUNS: Final[Mapping[int, tuple[bytes, int]]] = {
-    _DIRECT: (b"\x7f\x00\x00", 130),
-    _DIRECT_V2: (b"\xc1\xff\x00\x00", 512),
+    DIRECT: (b"\x7f\x00\x00", 130),
+    DIRECT_V2: (b"\xc1\xff\x00\x00", 512),
 }
 
 
@@ -185,10 +186,10 @@ def in_utc(
     replaced. `values` returns the maximum number of values of a stripe and column. The result is
     the new pieces without the tail, and the footer.
     """
-    pieces: list[Content] = [_HEADER]
+    pieces: list[Content] = [MAGIC]
     footer = pb.Footer()
     footer.CopyFrom(tail.footer)
-    offset = len(_HEADER)
+    offset = len(MAGIC)
     for number, stripe in enumerate(footer.stripes):
         inside = stripe_footer(source, tail, stripe)
         inside.writer_time_zone = _UTC

@@ -17,12 +17,11 @@ from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileErro
 from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.splice import Content, Stretch, stripe_footer
+from airflow_hiveacid.storage.orc.splice import INDEXES, Content, Stretch, stripe_footer
 from airflow_hiveacid.storage.orc.statistics import restate_bounds
 
 DATA: Final = 1
 ROW_INDEX: Final = 6
-_INDEXES: Final = frozenset({ROW_INDEX, 7, 8})  # 7 and 8 are Bloom filters
 _VALUES: Final = frozenset({0, DATA, 2, 3, 5})
 _WINDOW_BYTES: Final = 4 << 20
 
@@ -44,7 +43,7 @@ class StripeStream:
     @property
     def is_index(self) -> bool:
         """True if the stream is part of the stripe's index; the index comes before the data."""
-        return self.kind in _INDEXES
+        return self.kind in INDEXES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +63,7 @@ def stripe_content(source: pa.NativeFile, tail: OrcTail, number: int) -> StripeC
     streams = []
     offset = stripe.offset
     for stream in footer.streams:
-        if stream.kind not in _INDEXES | _VALUES:
+        if stream.kind not in INDEXES | _VALUES:
             raise UnsupportedFileError(
                 path=tail.path, reason=f"it has streams of the kind {stream.kind}"
             )

@@ -33,6 +33,7 @@ from airflow_hiveacid.format.types import MAX_PRECISION
 from airflow_hiveacid.storage.orc.footer import OrcTail, OrcType, StripeInfo, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import (
+    INDEXES,
     Content,
     Stretch,
     in_utc,
@@ -53,8 +54,6 @@ LARGEST_READ_BYTES: Final = 8 << 20
 _GAP_BYTES: Final = 128 << 10
 _LEAST_READ_BYTES: Final = 128 << 10
 _SMALL_STRIPE_BYTES: Final = 256 << 10
-# The kinds of row indexes and Bloom filters; Arrow does not read these.
-_INDEX_KINDS: Final = frozenset({6, 7, 8})
 
 
 class ReadAhead:
@@ -114,7 +113,7 @@ class ReadAhead:
         offset = stripe.offset
         for stream in inside.streams:
             stop = min(offset + stream.length, start)
-            if stream.kind not in _INDEX_KINDS and stream.column in self._columns and offset < stop:
+            if stream.kind not in INDEXES and stream.column in self._columns and offset < stop:
                 streams.append((offset, stop))
             offset = stop
         return [*_windows(streams), footer]
@@ -182,7 +181,6 @@ def _with_relatives(types: Sequence[OrcType], columns: Iterable[int]) -> frozens
 
 DEFAULT_BATCH_ROWS: Final = 16 * 1024
 # ORC looks for time zone rules in this directory, even for UTC.
-_INDEXES: Final = frozenset({6, 7, 8})  # row index and Bloom filters (`Stream.kind`)
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
 _PRESENT: Final = 0
@@ -282,7 +280,7 @@ def stream_bytes(
             stream.length
             for number in stripes
             for stream in stripe_footer(source, tail, tail.footer.stripes[number]).streams
-            if stream.column in column_ids and stream.kind not in _INDEXES
+            if stream.column in column_ids and stream.kind not in INDEXES
         )
 
 

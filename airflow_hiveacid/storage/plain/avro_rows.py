@@ -48,7 +48,13 @@ from airflow_hiveacid.storage.values import timestamps
 from airflow_hiveacid.storage.values.column_types import TypeNode, arrow_type
 from airflow_hiveacid.storage.values.converters import read_type
 from airflow_hiveacid.storage.values.limits import fit_texts, unpadded
-from airflow_hiveacid.storage.values.nested import batch_of, leaves, with_leaf_types, with_parts
+from airflow_hiveacid.storage.values.nested import (
+    batch_of,
+    leaves,
+    with_leaf_types,
+    with_parts,
+    with_time_unit,
+)
 from airflow_hiveacid.storage.values.promotion import fit_length
 from airflow_hiveacid.storage.values.timestamps import (
     OLD_TIMES_REMEDY,
@@ -110,7 +116,8 @@ def avro_rows(
     with _opened(file.fs, file.path) as (library, reader, blocks):
         stored = _stored(file, reader, types)
         target = _target(file.path, reader.metadata, timestamps)
-        shape = pa.struct([(name, _as_decoded(types[name])) for name in stored])
+        fields = [(name, arrow_type(types[name])) for name in stored]
+        shape = with_time_unit(pa.struct(fields), "ms")
         rows = min(batch_rows, _MOST_ROWS)
         decoded = _records(library, reader, blocks)
         while records := list(itertools.islice(decoded, rows)):
@@ -122,8 +129,8 @@ def avro_rows(
                 else pa.nulls(len(records), read_type(type_, timestamps))
                 for name, type_ in types.items()
             ]
-            fields = [(n, column.type) for n, column in zip(types, columns, strict=True)]
-            yield batch_of(columns, pa.schema(fields), len(records))
+            found = [(n, column.type) for n, column in zip(types, columns, strict=True)]
+            yield batch_of(columns, pa.schema(found), len(records))
 
 
 def avro_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
@@ -216,22 +223,6 @@ def _target(path: str, metadata: Mapping[str, str], form: TimestampForm) -> _Tar
         zone=metadata.get(WRITER_ZONE),
         is_proleptic=None if calendar is None else calendar.lower() == "true",
     )
-
-
-def _as_decoded(wanted: hive.HiveType) -> pa.DataType:
-    match wanted:
-        case hive.ArrayType(element=element):
-            return pa.list_(_as_decoded(element))
-        case hive.MapType(value=value):
-            return pa.map_(pa.string(), _as_decoded(value))
-        case hive.StructType(fields=fields):
-            return pa.struct([(name, _as_decoded(type_)) for name, type_ in fields])
-        case hive.CharType() | hive.VarcharType():
-            return pa.string()
-        case hive.PrimitiveType(name="timestamp"):
-            return pa.timestamp("ms")
-        case _:
-            return arrow_type(wanted)
 
 
 def _decoded(path: str, records: list[Any], shape: pa.DataType) -> pa.StructArray:

@@ -111,11 +111,6 @@ class ParquetFacts:
         return self.zone in UTC_ZONES
 
     @property
-    def knows_zone(self) -> bool:
-        """True if the writer's time zone is known; otherwise, instants cannot be read."""
-        return self.zone is not None
-
-    @property
     def calendar(self) -> ParquetCalendar:
         """The calendar of dates and instants before 1582-10-15.
 

@@ -73,7 +73,7 @@ def why_not(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveTyp
         if (
             not holds(wanted, _TIMESTAMP)
             or facts.clock is not footer.TimestampStorage.INSTANT
-            or facts.knows_zone
+            or facts.zone is not None
         ):
             return None
         return (

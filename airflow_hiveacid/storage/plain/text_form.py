@@ -10,6 +10,7 @@ from typing import Final
 from airflow_hiveacid.format import types as hive
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import FileFormat, PartitionInfo, Storage, TableInfo
+from airflow_hiveacid.storage.values.column_types import is_text
 
 _DEFAULT_DELIMITER: Final = "\x01"
 _DEFAULT_NULL: Final = "\\N"
@@ -45,10 +46,7 @@ _SPELT: Final[Mapping[str, str]] = {
 
 def is_in_text(hive_type: hive.HiveType) -> bool:
     """Return whether columns of this type can be read from text files and written to them."""
-    is_text = isinstance(
-        hive_type, hive.CharType | hive.VarcharType
-    ) or hive_type == hive.PrimitiveType("string")
-    return is_text or spelling(hive_type) is not None
+    return is_text(hive_type) or spelling(hive_type) is not None
 
 
 def spelling(hive_type: hive.HiveType) -> str | None:

@@ -237,6 +237,7 @@ def _text(node: TypeNode, values: pa.Array, length: int | None, findings: _Findi
                 column=node.name,
                 column_type=str(node.type),
                 value_type=f"a string of {character_count} characters",
+                remedy="shorten it",
             )
     return values
 

@@ -53,12 +53,8 @@ def test_an_error_in_the_body_aborts_this_transaction_and_no_other(
     table = bench.table()
     neighbour = start(bench.client(), access(table, INSERT))
 
-    def fail() -> None:
-        with bench.begin(client, writes=[access(table, INSERT)]):
-            raise BodyError
-
-    with pytest.raises(BodyError):
-        fail()
+    with pytest.raises(BodyError), bench.begin(client, writes=[access(table, INSERT)]):
+        raise BodyError
     assert {lock.txn_id for lock in client.show_locks(table.ref)} == {neighbour.txn_id}
     commit(client, neighbour.txn_id)
     write_ids = now(client, table)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,28 +22,7 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import ShowLocksRequest, ShowLo
 from airflow_hiveacid.metastore.gen.notifications import ttypes
 from airflow_hiveacid.metastore.gen.service import Metastore
 from tests.contract.stub_server import StubServer
-
-_HEAD_BYTES = 64 * 1024
-
-
-@contextmanager
-def answering(answer: Callable[[bytes, socket.socket], None]) -> Iterator[str]:
-    """The host and port of a server that hands each request, and its socket, to `answer`."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def serve(connection: socket.socket) -> None:
-            with connection, contextlib.suppress(OSError):
-                while request := connection.recv(_HEAD_BYTES):
-                    answer(request, connection)
-
-        def accept() -> None:
-            with contextlib.suppress(OSError):  # closed at the end of the test
-                while True:
-                    connection, _ = listener.accept()
-                    threading.Thread(target=serve, args=(connection,), daemon=True).start()
-
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
+from tests.support.slow_server import answering
 
 
 def reply(*, name: str = "show_locks", kind: int = TMessageType.REPLY, number: int = 0) -> bytes:

@@ -6,6 +6,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from airflow_hiveacid.format.conflicts import (
 )
 from airflow_hiveacid.format.ids import LockId, TxnId, WriteId
 from airflow_hiveacid.format.table import PartitionName, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
 from airflow_hiveacid.metastore.client import MetastoreClient, connect, connection, server_states
 from airflow_hiveacid.metastore.gen.faults.ttypes import MetaException, TxnAbortedException
 from airflow_hiveacid.metastore.gen.locks.ttypes import (
@@ -33,9 +35,10 @@ from airflow_hiveacid.metastore.gen.locks.ttypes import (
 from airflow_hiveacid.metastore.gen.tables.ttypes import FieldSchema, Partition, StorageDescriptor
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest, in_the_way
-from tests.contract.stub_server import HangUpError, StubServer
+from tests.contract.stub_server import NOTHING_OPEN, HangUpError, StubServer
+from tests.support.slow_server import answering
 
-NOTHING_OPEN = ttypes.GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
+REQUEST = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
 
 
 def client_of(*uris: str, call_timeout_s: float = 2.0, user: str | None = None) -> MetastoreClient:
@@ -67,6 +70,20 @@ def served(server: StubServer) -> Iterator[tuple[StubServer, MetastoreClient]]:
 def refused_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
+
+
+def test_an_endpoint_without_an_address_is_refused() -> None:
+    with pytest.raises(errors.ConfigurationError, match="no address"):
+        client_of()
+
+
+def test_a_missing_certificate_file_is_named(tmp_path: Path) -> None:
+    missing = str(tmp_path / "ca.pem")
+    endpoint = MetastoreEndpoint(
+        uris=("thrift://127.0.0.1:1",), transport=Transport.TLS, ca_certificate=missing
+    )
+    with pytest.raises(errors.ConfigurationError, match=r"ca\.pem"):
+        connect(endpoint).valid_txns()
 
 
 def test_the_metastore_generation_is_requested_once_per_connection() -> None:
@@ -120,10 +137,9 @@ def test_a_call_that_is_safe_to_repeat_is_repeated_after_the_connection_is_lost(
 
 
 def test_a_call_that_is_not_safe_to_repeat_is_not_repeated() -> None:
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     with served(v4(lock=hang_up, commit_txn=hang_up)) as (server, client):
         with pytest.raises(errors.MetastoreUnavailableError, match="lock"):
-            client.lock(request)
+            client.lock(REQUEST)
         with pytest.raises(errors.MetastoreUnavailableError, match="commit_txn"):
             client.commit_txn(TxnId(1))
         assert (server.calls.count("lock"), server.calls.count("commit_txn")) == (1, 1)
@@ -136,26 +152,24 @@ def test_an_internal_error_is_retried_if_safe_and_then_reported_as_unavailable()
         raise NotImplementedError
 
     answers = iter([stumble, lambda: ShowLocksResponse(locks=[]), *[stumble] * 9])
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     with served(v4(show_locks=lambda _: next(answers)(), lock=stumble)) as (server, client):
         assert client.show_locks() == ()
         with pytest.raises(errors.MetastoreUnavailableError, match="Internal error"):
             client.show_locks()
         with pytest.raises(errors.MetastoreUnavailableError, match="Internal error"):
-            client.lock(request)
+            client.lock(REQUEST)
         assert server.calls.count("lock") == 1
 
 
 def test_a_closed_idle_connection_is_replaced_before_the_next_call() -> None:
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     granted = LockResponse(lockid=5, state=1)
     with v4(lock=lambda _: granted) as first, v4(lock=lambda _: granted) as second:
         client = client_of(first.uri, second.uri)
-        assert client.lock(request).lock_id == 5
+        assert client.lock(REQUEST).lock_id == 5
         client._connection._protocol.trans._TBufferedTransport__trans.handle.shutdown(
             socket.SHUT_RDWR
         )
-        assert client.lock(request).lock_id == LockId(5)
+        assert client.lock(REQUEST).lock_id == LockId(5)
         client.close()
 
 
@@ -173,17 +187,16 @@ def test_no_text_of_a_user_ends_a_quoted_text_of_the_servers_sql() -> None:
     with v4(lock=lock, open_txns=open_txns, set_ugi=lambda *_: []) as server:
         client = client_of(server.uri, user="o'brien\\")
         client.open_txn()
-        client.lock(LockRequest(txn_id=TxnId(1), components=(), agent_info="bob's job"))
+        client.lock(replace(REQUEST, agent_info="bob's job"))
         client.close()
     assert [request.user for request in sent] == ["o?brien?"] * 2
     assert sent[1].agentInfo == "bob?s job"
 
 
 def test_an_unknown_lock_state_counts_as_not_acquired() -> None:
-    request = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
     answer = LockResponse(lockid=5, state=99)
     with served(v4(lock=lambda _: answer, check_lock=lambda _: answer)) as (_, client):
-        assert client.lock(request).state is LockState.NOT_ACQUIRED
+        assert client.lock(REQUEST).state is LockState.NOT_ACQUIRED
         assert client.check_lock(LockId(5), TxnId(1)).state is LockState.NOT_ACQUIRED
 
 
@@ -285,21 +298,12 @@ def test_a_connection_lost_at_the_first_call_names_the_possible_causes() -> None
 
 
 def test_a_server_that_is_not_a_metastore_is_reported_as_unavailable() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def greet() -> None:
-            while True:
-                try:
-                    connection, _ = listener.accept()
-                except OSError:  # closed at the end of the test
-                    return
-                with connection:
-                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 2000)
-
-        threading.Thread(target=greet, daemon=True).start()
-        client = client_of(f"thrift://127.0.0.1:{listener.getsockname()[1]}")
-        with pytest.raises(errors.MetastoreUnavailableError):
-            client.valid_txns()
+    refusal = b"HTTP/1.1 400 Bad Request\r\n\r\n" + b" " * 2000
+    with (
+        answering(lambda _, connection: connection.sendall(refusal)) as place,
+        pytest.raises(errors.MetastoreUnavailableError),
+    ):
+        client_of(f"thrift://{place}").valid_txns()
 
 
 def test_the_user_name_is_sent_before_any_other_call() -> None:
@@ -382,7 +386,7 @@ def test_a_commit_does_not_wait_for_the_response_to_an_interrupted_call(
 
 def test_a_request_that_lacks_a_required_field_is_not_sent() -> None:
     with served(v4(lock=hang_up)) as (server, client):
-        request = LockRequest(txn_id=TxnId(1), components=None, agent_info="me")  # type: ignore[arg-type]
+        request = replace(REQUEST, components=None)  # type: ignore[arg-type]
         with pytest.raises(TypeError):
             client.lock(request)
         assert server.calls == []

@@ -8,22 +8,7 @@ import pytest
 
 from airflow_hiveacid.format import conflicts, errors
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.metastore_statements import (
-    AddColumns,
-    AddPartitions,
-    ChangeColumn,
-    CreateTable,
-    DropPartitions,
-    DropTable,
-    MetastoreStatement,
-    NewColumn,
-    NewPartition,
-    RenameTable,
-    SetProperties,
-    ShowLocks,
-    ShowTransactions,
-    UnsetProperties,
-)
+from airflow_hiveacid.jobs import metastore_statements as ddl
 from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions import DefinitionOutcome
@@ -32,11 +17,14 @@ from airflow_hiveacid.metastore.port import MetastorePort
 from tests.contract.bench import REAL_PARAMS, Bench, access, commit, month, start
 from tests.support.terms import job_terms
 
-ID, NOTE = NewColumn(name="id", type="int"), NewColumn(name="note", type="string", comment="new")
+ID, NOTE = (
+    ddl.NewColumn(name="id", type="int"),
+    ddl.NewColumn(name="note", type="string", comment="new"),
+)
 
 
 def run(
-    bench: Bench, statement: MetastoreStatement, lock_timeout_s: float = 5.0
+    bench: Bench, statement: ddl.MetastoreStatement, lock_timeout_s: float = 5.0
 ) -> DefinitionOutcome:
     terms = job_terms(None, lock_timeout_s=lock_timeout_s, clock=bench.clock)
     return run_statement(bench.clients[0], statement, terms)
@@ -48,22 +36,25 @@ def test_a_sequence_of_definitions_creates_alters_renames_and_drops_a_table(
     name = f"{bench.db}.t"
     run(
         bench,
-        CreateTable(
+        ddl.CreateTable(
             target=name,
             columns=(ID,),
-            partition_columns=(NewColumn(name="day", type="date", comment="of the order"),),
+            partition_columns=(ddl.NewColumn(name="day", type="date", comment="of the order"),),
             comment="orders",
             properties=(("a", "1"),),
         ),
     )
-    days = [NewPartition(values=(("day", f"2020-01-0{n}"),)) for n in (1, 2, 3)]
-    run(bench, AddPartitions(target=name, partitions=tuple(days)))
-    run(bench, AddColumns(target=name, columns=(NOTE,), cascade=True))
-    run(bench, ChangeColumn(target=name, column=NewColumn(name="id", type="bigint"), cascade=True))
-    run(bench, SetProperties(target=name, properties=(("b", "2"),)))
-    run(bench, UnsetProperties(target=name, names=("a",)))
-    run(bench, DropPartitions(target=name, partitions=(days[1].values,)))
-    run(bench, RenameTable(target=name, new_name=f"{bench.db}.u"))
+    days = [ddl.NewPartition(values=(("day", f"2020-01-0{n}"),)) for n in (1, 2, 3)]
+    run(bench, ddl.AddPartitions(target=name, partitions=tuple(days)))
+    run(bench, ddl.AddColumns(target=name, columns=(NOTE,), cascade=True))
+    run(
+        bench,
+        ddl.ChangeColumn(target=name, column=ddl.NewColumn(name="id", type="bigint"), cascade=True),
+    )
+    run(bench, ddl.SetProperties(target=name, properties=(("b", "2"),)))
+    run(bench, ddl.UnsetProperties(target=name, names=("a",)))
+    run(bench, ddl.DropPartitions(target=name, partitions=(days[1].values,)))
+    run(bench, ddl.RenameTable(target=name, new_name=f"{bench.db}.u"))
     table = client.get_table(TableRef(bench.db, "u"))
     assert table.kind is TransactionalKind.FULL_ACID
     assert table.columns == (Column(name="id", type="bigint"), Column(name="note", type="string"))
@@ -77,7 +68,7 @@ def test_a_sequence_of_definitions_creates_alters_renames_and_drops_a_table(
     ]
     with pytest.raises(errors.TableNotFoundError):
         client.get_table(TableRef.parse(name))
-    run(bench, DropTable(target=f"{bench.db}.u", purge=True))
+    run(bench, ddl.DropTable(target=f"{bench.db}.u", purge=True))
     assert client.list_tables(bench.db) == ()
     assert client.show_locks(TableRef.parse(name)) == ()
 
@@ -104,10 +95,12 @@ def test_partitions_get_new_columns_only_with_cascade(bench: Bench, client: Meta
 @pytest.mark.parametrize("bench", REAL_PARAMS, indirect=True)
 def test_column_comments_are_kept_and_set(bench: Bench, client: MetastorePort) -> None:
     name = f"{bench.db}.t"
-    table = CreateTable(target=name, columns=(NewColumn(name="id", type="int", comment="key"),))
+    table = ddl.CreateTable(
+        target=name, columns=(ddl.NewColumn(name="id", type="int", comment="key"),)
+    )
     run(bench, table)
-    run(bench, AddColumns(target=name, columns=(NOTE,)))
-    run(bench, ChangeColumn(target=name, column=NewColumn(name="id", type="bigint")))
+    run(bench, ddl.AddColumns(target=name, columns=(NOTE,)))
+    run(bench, ddl.ChangeColumn(target=name, column=ddl.NewColumn(name="id", type="bigint")))
     raw = client._raw_table(TableRef.parse(name))  # type: ignore[attr-defined]
     assert [(f.name, f.type, f.comment) for f in raw.sd.cols] == [
         ("id", "bigint", "key"),
@@ -126,7 +119,7 @@ def test_a_renamed_table_keeps_its_write_ids_and_its_compaction_queue(
     client.abort_txn(aborted.txn_id)
     client.request_compaction(table.ref, None, CompactionType.MAJOR)
     new = TableRef(bench.db, "renamed")
-    run(bench, RenameTable(target=str(table.ref), new_name=str(new)))
+    run(bench, ddl.RenameTable(target=str(table.ref), new_name=str(new)))
     assert client.get_table(new).table_id == table.table_id
     ids = client.valid_write_ids([new], client.valid_txns())[new]
     assert (ids.high_watermark, ids.aborted) == (3, (3,))
@@ -144,7 +137,7 @@ def test_a_table_cannot_be_renamed_to_the_name_of_an_existing_table(
     with pytest.raises(errors.MetastoreCallError, match="already exists"):
         client.change_table(table.ref, TableChange(name=other.ref))
     with pytest.raises(errors.DefinitionError):
-        run(bench, RenameTable(target=str(table.ref), new_name=str(other.ref)))
+        run(bench, ddl.RenameTable(target=str(table.ref), new_name=str(other.ref)))
 
 
 def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
@@ -153,24 +146,24 @@ def test_a_definition_waits_for_readers_and_the_error_names_their_transaction(
     table = bench.partitioned("1", "2")
     reading = start(client, access(table, conflicts.DataOperation.SELECT, partitions=(month("1"),)))
     for statement in (
-        DropTable(target=str(table.ref)),
-        AddColumns(target=str(table.ref), columns=(NOTE,)),
-        DropPartitions(target=str(table.ref), partitions=((("month", "1"),),)),
+        ddl.DropTable(target=str(table.ref)),
+        ddl.AddColumns(target=str(table.ref), columns=(NOTE,)),
+        ddl.DropPartitions(target=str(table.ref), partitions=((("month", "1"),),)),
     ):
         with pytest.raises(errors.LockNotAcquiredError, match=f"transaction {reading.txn_id}"):
             run(bench, statement, lock_timeout_s=0.2)
-    elsewhere = DropPartitions(target=str(table.ref), partitions=((("month", "2"),),))
+    elsewhere = ddl.DropPartitions(target=str(table.ref), partitions=((("month", "2"),),))
     assert run(bench, elsewhere).has_changed
-    (row,) = run(bench, ShowLocks(target=str(table.ref))).rows
+    (row,) = run(bench, ddl.ShowLocks(target=str(table.ref))).rows
     assert (row["txn_id"], row["partition"], row["type"]) == (
         reading.txn_id,
         "month=1",
         conflicts.LockType.SHARED_READ.value,
     )
-    told = run(bench, ShowTransactions()).rows
+    told = run(bench, ddl.ShowTransactions()).rows
     assert reading.txn_id in {one["txn_id"] for one in told if one["state"] == "open"}
     commit(client, reading.txn_id)
-    assert run(bench, DropTable(target=str(table.ref))).has_changed
+    assert run(bench, ddl.DropTable(target=str(table.ref))).has_changed
     assert client.list_tables(bench.db) == ()
 
 
@@ -181,7 +174,9 @@ def test_a_definition_allocates_no_write_id_and_conflicts_with_no_write(
     client.change_table(table.ref, TableChange(added=(Column(name="x", type="int"),)))
     writing = start(client, access(table, conflicts.DataOperation.UPDATE))
     commit(client, writing.txn_id)
-    assert run(bench, SetProperties(target=str(table.ref), properties=(("a", "b"),))).has_changed
+    assert run(
+        bench, ddl.SetProperties(target=str(table.ref), properties=(("a", "b"),))
+    ).has_changed
     ids = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
     assert (ids.high_watermark, ids.aborted, ids.open) == (1, (), ())
 

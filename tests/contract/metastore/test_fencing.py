@@ -136,15 +136,12 @@ def test_a_job_whose_tables_are_unknown_is_aborted_on_all_of_them(
 ) -> None:
     tables = bench.table("a"), bench.table("b")
 
-    def two_parts() -> None:
-        with (
-            job(bench, tables[0], OVERWRITE, attempt=TRY_1) as first,
-            job(bench, tables[1], OVERWRITE, attempt=TRY_1) as second,
-        ):
-            assert abort_job(client, KEY, TRY_1, []) == (first.txn_id, second.txn_id)
-
-    with pytest.raises(Exception, match="is aborted"):
-        two_parts()
+    with (
+        pytest.raises(Exception, match="is aborted"),
+        job(bench, tables[0], OVERWRITE, attempt=TRY_1) as first,
+        job(bench, tables[1], OVERWRITE, attempt=TRY_1) as second,
+    ):
+        assert abort_job(client, KEY, TRY_1, []) == (first.txn_id, second.txn_id)
     assert abort_job(client, KEY, TRY_1, []) == ()
 
 
@@ -216,15 +213,12 @@ def test_a_newer_copy_of_a_reading_job_aborts_the_older_copy(
 ) -> None:
     table = bench.table()
 
-    def older() -> None:
-        with (
-            bench.begin(client, KEY, reads=[access(table, SELECT)]),
-            bench.begin(bench.client(), KEY, reads=[access(table, SELECT)]),
-        ):
-            pass
-
-    with pytest.raises(Exception, match="is aborted"):
-        older()
+    with (
+        pytest.raises(Exception, match="is aborted"),
+        bench.begin(client, KEY, reads=[access(table, SELECT)]),
+        bench.begin(bench.client(), KEY, reads=[access(table, SELECT)]),
+    ):
+        pass
 
 
 def test_a_job_key_with_a_quote_is_no_part_of_the_servers_sql(

@@ -17,15 +17,13 @@ from airflow_hiveacid.jobs.endpoint import KerberosLogin, MetastoreEndpoint, Pro
 from airflow_hiveacid.metastore.auth import krb5, refusals
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
-from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
 from tests.contract.gssapi_server import AUTH, INTEGRITY, PRIVACY, GssapiHalf
 from tests.contract.sasl_server import SaslServer
+from tests.contract.stub_server import NOTHING_OPEN
 from tests.support.login_lab import LoginLab
 
 pytestmark = pytest.mark.server
-
-ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def keytab(login_lab: LoginLab, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def serving(half: Callable[[], GssapiHalf]) -> SaslServer:
     locked = LockResponse(lockid=5, state=1)
-    return SaslServer(half, get_open_txns_req=lambda _: ANSWER, lock=lambda _: locked)
+    return SaslServer(half, get_open_txns_req=lambda _: NOTHING_OPEN, lock=lambda _: locked)
 
 
 def login_of(lab: LoginLab, least: Protection = Protection.AUTHENTICATION) -> KerberosLogin:

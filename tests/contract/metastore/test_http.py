@@ -30,14 +30,13 @@ from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.service import Metastore
 from airflow_hiveacid.metastore.gen.transactions import ttypes
 from tests.contract.http_server import HttpStub
-from tests.contract.stub_server import StubServer
+from tests.contract.stub_server import NOTHING_OPEN, StubServer
 
-ANSWER = ttypes.GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 USER = HeaderLogin(user="etl")
 
 
 def stub(admits: Callable[[dict[str, str]], tuple[int, str]] | None = None) -> HttpStub:
-    answers = {"get_open_txns_req": lambda _: ANSWER, "set_ugi": lambda *_: []}
+    answers = {"get_open_txns_req": lambda _: NOTHING_OPEN, "set_ugi": lambda *_: []}
     answers["open_txns"] = lambda _: ttypes.OpenTxnsResponse(txn_ids=[5])
     return HttpStub(admits or (lambda _: (200, "")), **answers)
 
@@ -191,7 +190,7 @@ def test_calls_ignore_the_proxy_in_the_environment(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_error_distinguishes_a_metastore_without_http_from_an_unreachable_one() -> None:
-    with StubServer(get_open_txns_req=lambda _: ANSWER) as server:
+    with StubServer(get_open_txns_req=lambda _: NOTHING_OPEN) as server:
         uri = server.uri.replace("thrift:", "http:")
         with pytest.raises(MetastoreUnavailableError, match=r"Hive 3\.1 does not support HTTP"):
             client_of(uri, call_timeout_s=0.5).valid_txns()
@@ -241,7 +240,7 @@ def message() -> bytes:
     out = TMemoryBuffer()
     protocol = TBinaryProtocol(out)
     protocol.writeMessageBegin("get_open_txns_req", TMessageType.REPLY, 0)
-    Metastore.get_open_txns_req_result(success=ANSWER).write(protocol)
+    Metastore.get_open_txns_req_result(success=NOTHING_OPEN).write(protocol)
     protocol.writeMessageEnd()
     return bytes(out.getvalue())
 

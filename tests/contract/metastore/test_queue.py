@@ -239,12 +239,8 @@ def test_a_partition_ready_for_cleaning_is_queued_again_only_after_a_new_write(
 def test_a_failed_compaction_records_its_error_in_the_queue(
     client: MetastorePort, table: TableInfo
 ) -> None:
-    def work() -> None:
-        with compaction(client, table, MINOR):
-            raise OSError("the disk is full")
-
-    with pytest.raises(OSError, match="full"):
-        work()
+    with pytest.raises(OSError, match="full"), compaction(client, table, MINOR):
+        raise OSError("the disk is full")
     (entry,) = client.show_compactions(table.ref)
     # Two failed ones in a row would keep Hive's Initiator away for a week.
     assert entry.state is CompactionState.REFUSED

@@ -29,9 +29,8 @@ from airflow_hiveacid.metastore.auth import refusals
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from tests.contract.sasl_server import COMPLETE, DigestHalf, PlainHalf, SaslServer, ServerHalf
-from tests.contract.stub_server import StubServer
+from tests.contract.stub_server import NOTHING_OPEN, StubServer
 
-ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 PASSWORD = PasswordLogin(
     user="etl", password=SecretSource(variable="METASTORE_PASSWORD"), in_clear=True
 )
@@ -54,7 +53,7 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def serving(half: Callable[[], ServerHalf]) -> Iterator[SaslServer]:
     answers = {
-        "get_open_txns_req": lambda _: ANSWER,
+        "get_open_txns_req": lambda _: NOTHING_OPEN,
         "get_config_value": lambda *_: "answered",
         "set_ugi": lambda *_: [],
     }
@@ -179,7 +178,7 @@ def test_a_server_without_password_logins_raises_a_login_error() -> None:
 @pytest.mark.parametrize("login", [PASSWORD, TOKEN], ids=["password", "token"])
 def test_the_error_distinguishes_a_server_without_sasl_from_a_wrong_password(login: Login) -> None:
     with (
-        StubServer(get_open_txns_req=lambda _: ANSWER) as server,
+        StubServer(get_open_txns_req=lambda _: NOTHING_OPEN) as server,
         pytest.raises(MetastoreUnavailableError, match=r"not support SASL|not speak SASL"),
     ):
         client_of(server.uri, login, connect_timeout_s=1.0).valid_txns()

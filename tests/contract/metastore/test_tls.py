@@ -21,16 +21,14 @@ from airflow_hiveacid.jobs.endpoint import (
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client import MetastoreClient, connect
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse
-from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
 from tests.contract.http_server import HttpStub
 from tests.contract.relay import Relay
 from tests.contract.sasl_server import PlainHalf, SaslServer
-from tests.contract.stub_server import StubServer
+from tests.contract.stub_server import NOTHING_OPEN, StubServer
 from tests.support.logins.openssl import Certificates, make_certificates, openssl
 
 REFUSED = re.compile("certificate verify failed", re.IGNORECASE)
-ANSWER = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +52,7 @@ def own(authority: Certificates) -> dict[str, str]:
 
 @pytest.fixture
 def server() -> Iterator[StubServer]:
-    with StubServer(get_open_txns_req=lambda _: ANSWER) as made:
+    with StubServer(get_open_txns_req=lambda _: NOTHING_OPEN) as made:
         yield made
 
 
@@ -164,7 +162,7 @@ def test_https_calls_verify_the_server_certificate(
 ) -> None:
     login = {"transport": Transport.HTTPS, "login": HeaderLogin(user="etl")}
     with (
-        HttpStub(tls=authority.server_context(), get_open_txns_req=lambda _: ANSWER) as https,
+        HttpStub(tls=authority.server_context(), get_open_txns_req=lambda _: NOTHING_OPEN) as https,
         client_of(https.uri, **login, **trust) as client,
     ):
         assert client.valid_txns().high_watermark == 7
@@ -182,7 +180,7 @@ def test_a_password_login_works_over_tls(
     login = PasswordLogin(user="etl", password=SecretSource(variable="METASTORE_PASSWORD"))
     with (
         SaslServer(
-            lambda: PlainHalf("etl", "s3cret"), get_open_txns_req=lambda _: ANSWER
+            lambda: PlainHalf("etl", "s3cret"), get_open_txns_req=lambda _: NOTHING_OPEN
         ) as server,
         Relay(server.port, tls=authority.server_context()) as relay,
         client_of(relay.uri, login=login, **trust) as client,

@@ -31,19 +31,24 @@ def stage(staging: Staging, attempt: str, *, name: str = "bucket_00000", size: i
         return writer.close().size_bytes
 
 
+def staged_file(directory: object, attempt: str, size_bytes: int) -> StagedFile:
+    """What a task tells of its only file."""
+    return StagedFile(
+        partition=PartitionName(),
+        directory=str(directory),
+        bucket=BucketId(0),
+        attempt=attempt,
+        rows=1,
+        updated=0,
+        size_bytes=size_bytes,
+    )
+
+
 def accepted(
     staging: Staging, attempt: str, size: int, *, is_compacted: bool = False
 ) -> StagedDirectory:
     """What the driver makes of it."""
-    file = StagedFile(
-        partition=PartitionName(),
-        directory=DELTA,
-        bucket=BucketId(0),
-        attempt=attempt,
-        rows=1000,
-        updated=0,
-        size_bytes=size,
-    )
+    file = staged_file(DELTA, attempt, size)
     return StagedDirectory(
         partition=PartitionName(),
         directory=DELTA,

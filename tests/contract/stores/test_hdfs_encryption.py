@@ -10,13 +10,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError, StoreUnavailableError
-from airflow_hiveacid.storage.stores.filesystem import (
-    check_writable,
-    make_directory,
-    read_bytes,
-    rename_directory,
-    write_bytes,
-)
+from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
 from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from tests.contract.stores.mini_hdfs import JARS, MiniHdfs, class_path
@@ -39,7 +33,7 @@ def zone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[MiniHdfs, M
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(hdfs_connect.hadoop_settings, "given_settings", dict)
                 patch.setenv("HADOOP_USER_NAME", "root")
-                make_directory(hdfs_connect.open_hdfs("hdfs", hdfs.authority), "/zone")
+                filesystem.make_directory(hdfs_connect.open_hdfs("hdfs", hdfs.authority), "/zone")
             make_zone(hdfs.authority, "/zone", "rows")
             yield hdfs, kms
 
@@ -75,10 +69,10 @@ def test_python_and_java_can_read_an_encryption_zone_whose_files_are_encrypted_o
 ) -> None:
     hdfs, kms = zone
     fs = client(hdfs, monkeypatch, {_KEY: kms.provider})
-    write_bytes(fs, "/zone/t/_tmp/delta/f", _ROWS)
-    rename_directory(fs, "/zone/t/_tmp/delta", "/zone/t/delta_0000001_0000001_0000")
+    filesystem.write_bytes(fs, "/zone/t/_tmp/delta/f", _ROWS)
+    filesystem.rename_directory(fs, "/zone/t/_tmp/delta", "/zone/t/delta_0000001_0000001_0000")
     written = "/zone/t/delta_0000001_0000001_0000/f"
-    assert read_bytes(fs, written) == _ROWS
+    assert filesystem.read_bytes(fs, written) == _ROWS
     with fs.open_input_file(written) as stream:
         stream.seek(PIECE_BYTES + 3)
         assert stream.read(300) == _ROWS[PIECE_BYTES + 3 :][:300]
@@ -87,7 +81,7 @@ def test_python_and_java_can_read_an_encryption_zone_whose_files_are_encrypted_o
     assert len(raw) == len(_ROWS)
     assert _ROWS[:64] not in raw
     as_java_sees(hdfs, tmp_path, "-put", "-", "/zone/t/java", text=_ROWS)
-    assert read_bytes(fs, "/zone/t/java") == _ROWS
+    assert filesystem.read_bytes(fs, "/zone/t/java") == _ROWS
 
 
 def test_a_missing_kms_setting_is_reported_before_any_file_is_written(
@@ -95,13 +89,13 @@ def test_a_missing_kms_setting_is_reported_before_any_file_is_written(
 ) -> None:
     hdfs, _ = zone
     fs = client(hdfs, monkeypatch, {})
-    make_directory(fs, "/zone/silent")
+    filesystem.make_directory(fs, "/zone/silent")
     monkeypatch.setattr(
         "airflow_hiveacid.storage.stores.filesystem.open_location",
         lambda location: (fs, location.removeprefix(hdfs.uri)),
     )
     with pytest.raises(ConfigurationError, match=_KEY.replace(".", r"\.")) as caught:
-        check_writable(f"{hdfs.uri}/zone/silent")
+        filesystem.check_writable(f"{hdfs.uri}/zone/silent")
     assert "encryption zone" in str(caught.value)
     assert fs.get_file_info(pafs.FileSelector("/zone/silent")) == []
 
@@ -112,4 +106,4 @@ def test_an_unreachable_kms_causes_a_retryable_error(
     hdfs, _ = zone
     fs = client(hdfs, monkeypatch, {_KEY: "kms://http@localhost:1/kms"})
     with pytest.raises(StoreUnavailableError):
-        write_bytes(fs, "/zone/late", b"rows")
+        filesystem.write_bytes(fs, "/zone/late", b"rows")

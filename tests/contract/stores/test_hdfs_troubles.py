@@ -11,16 +11,7 @@ import sys
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.storage.stores.filesystem import (
-    check_writable,
-    delete_directory,
-    exists,
-    make_directory,
-    read_bytes,
-    rename_directory,
-    write_bytes,
-    write_new,
-)
+from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.hdfs import connect as hdfs_connect
 from airflow_hiveacid.storage.stores.hdfs.handler import PIECE_BYTES
 from airflow_hiveacid.storage.stores.listing import list_directories, list_files, list_table
@@ -35,21 +26,21 @@ pytestmark = pytest.mark.server
 @pytest.fixture
 def hdfs(real_hdfs: Hdfs, monkeypatch: pytest.MonkeyPatch) -> Hdfs:
     monkeypatch.setattr(hdfs_connect.hadoop_settings, "given_settings", dict)
-    make_directory(real_hdfs.fs, real_hdfs.root)
+    filesystem.make_directory(real_hdfs.fs, real_hdfs.root)
     return real_hdfs
 
 
 def test_a_change_during_safe_mode_raises_an_error_that_advises_a_retry(hdfs: Hdfs) -> None:
-    write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
+    filesystem.write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     stream = hdfs.fs.open_output_stream(f"{hdfs.root}/d/g")
     stream.write(b"rows")
     with safe_mode(hdfs.store.removeprefix("hdfs://")):
         for attempt in (
-            lambda: write_bytes(hdfs.fs, f"{hdfs.root}/new/f", b"2"),
-            lambda: make_directory(hdfs.fs, f"{hdfs.root}/new"),
-            lambda: rename_directory(hdfs.fs, f"{hdfs.root}/d", f"{hdfs.root}/e"),
-            lambda: delete_directory(hdfs.fs, f"{hdfs.root}/d"),
-            lambda: check_writable(f"{hdfs.uri}/d"),
+            lambda: filesystem.write_bytes(hdfs.fs, f"{hdfs.root}/new/f", b"2"),
+            lambda: filesystem.make_directory(hdfs.fs, f"{hdfs.root}/new"),
+            lambda: filesystem.rename_directory(hdfs.fs, f"{hdfs.root}/d", f"{hdfs.root}/e"),
+            lambda: filesystem.delete_directory(hdfs.fs, f"{hdfs.root}/d"),
+            lambda: filesystem.check_writable(f"{hdfs.uri}/d"),
         ):
             with pytest.raises(
                 errors.StoreUnavailableError, match=r"[Ss]afe mode.*try again later"
@@ -58,7 +49,7 @@ def test_a_change_during_safe_mode_raises_an_error_that_advises_a_retry(hdfs: Hd
             assert hdfs.store in str(e.value)
         with pytest.raises(OSError, match="safe mode"):
             stream.close()
-        assert exists(hdfs.fs, f"{hdfs.root}/d/f")
+        assert filesystem.exists(hdfs.fs, f"{hdfs.root}/d/f")
     assert list_directories(hdfs.fs, hdfs.root) == ("d",)
     stream.close()  # once more does not finish it
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/g").size == 0
@@ -67,20 +58,20 @@ def test_a_change_during_safe_mode_raises_an_error_that_advises_a_retry(hdfs: Hd
 @pytest.mark.parametrize("kind", ["names", "space"])
 def test_an_exceeded_quota_raises_an_error_and_leaves_no_directories(hdfs: Hdfs, kind: str) -> None:
     table, authority = f"{hdfs.root}/t", hdfs.store.removeprefix("hdfs://")
-    make_directory(hdfs.fs, table)
+    filesystem.make_directory(hdfs.fs, table)
     staging = Staging(location=f"{hdfs.uri}/t", token="job")
     delta = "delta_0000001_0000001_0000"
     path = hdfs.path(staging.attempt_path(delta, "bucket_00000", "try"))
     if kind == "names":
         set_quota(authority, table, names=3)
         with pytest.raises(errors.StorageError, match=r"NameSpace quota.*Compact and clean") as e:
-            write_bytes(hdfs.fs, path, b"rows")
+            filesystem.write_bytes(hdfs.fs, path, b"rows")
     else:
         # A block that is being written counts as if it were full.
         set_quota(authority, table, space_bytes=(128 << 20) + (1 << 19))
-        write_bytes(hdfs.fs, path, b"x" * PIECE_BYTES)
+        filesystem.write_bytes(hdfs.fs, path, b"x" * PIECE_BYTES)
         with pytest.raises(errors.StorageError, match=r"DiskSpace quota.*Compact and clean") as e:
-            write_bytes(hdfs.fs, f"{path}_2", b"x" * 4 * PIECE_BYTES)
+            filesystem.write_bytes(hdfs.fs, f"{path}_2", b"x" * 4 * PIECE_BYTES)
     assert hdfs.store in str(e.value)
     assert not e.value.retryable
     staging.discard()
@@ -112,19 +103,19 @@ def test_a_full_store_raises_an_error_and_leaves_the_file_empty(
     )
     fs = hdfs_connect.open_hdfs("hdfs", hdfs.store.removeprefix("hdfs://"))
     with pytest.raises(errors.StorageError, match="Data nodes are full") as caught:
-        write_bytes(fs, f"{hdfs.root}/d/f", b"rows")
+        filesystem.write_bytes(fs, f"{hdfs.root}/d/f", b"rows")
     assert hdfs.store in str(caught.value)
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
     with pytest.raises(errors.StorageError, match="Data nodes are full"):
-        write_new(fs, f"{hdfs.root}/d/g", b"note")
+        filesystem.write_new(fs, f"{hdfs.root}/d/g", b"note")
     assert [f.path for f in list_files(hdfs.fs, f"{hdfs.root}/d")] == ["f"]
 
 
 def test_a_permission_error_names_the_user_and_the_full_path(hdfs: Hdfs) -> None:
-    write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
+    filesystem.write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"1")
     bob = hdfs.of_user("bob")
     with pytest.raises(errors.LocationPermissionError, match=r"user=bob.*setfacl") as caught:
-        make_directory(bob, f"{hdfs.root}/d/e")
+        filesystem.make_directory(bob, f"{hdfs.root}/d/e")
     assert f"{hdfs.store}{hdfs.root}/d/e" in str(caught.value)
 
 
@@ -153,8 +144,10 @@ def test_a_writer_killed_during_a_write_leaves_an_empty_file_that_can_be_replace
     writer.kill()
     writer.communicate()
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
-    write_bytes(hdfs.fs, f"{hdfs.root}/d/f", b"another's")  # the dead one's lease is no hindrance
-    delete_directory(hdfs.fs, f"{hdfs.root}/d")
+    filesystem.write_bytes(
+        hdfs.fs, f"{hdfs.root}/d/f", b"another's"
+    )  # the dead one's lease is no hindrance
+    filesystem.delete_directory(hdfs.fs, f"{hdfs.root}/d")
 
 
 def test_a_file_whose_writer_is_forgotten_is_not_completed(hdfs: Hdfs) -> None:
@@ -163,7 +156,7 @@ def test_a_file_whose_writer_is_forgotten_is_not_completed(hdfs: Hdfs) -> None:
     del stream
     gc.collect()
     assert hdfs.fs.get_file_info(f"{hdfs.root}/d/f").size == 0
-    delete_directory(hdfs.fs, f"{hdfs.root}/d")
+    filesystem.delete_directory(hdfs.fs, f"{hdfs.root}/d")
 
 
 def test_a_call_to_a_frozen_name_node_times_out_and_later_calls_succeed(
@@ -173,12 +166,12 @@ def test_a_call_to_a_frozen_name_node_times_out_and_later_calls_succeed(
         hdfs_connect.hadoop_settings, "given_settings", lambda: {"ipc.client.rpc-timeout.ms": "500"}
     )
     impatient = hdfs_connect.open_hdfs("hdfs", mini_hdfs.authority)
-    write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
+    filesystem.write_bytes(hdfs.fs, f"{hdfs.root}/f", b"1")
     os.kill(mini_hdfs.process_id, signal.SIGSTOP)
     try:
         with pytest.raises(errors.StoreUnavailableError, match=rf"no answer in 0\.5 s.*{hdfs.uri}"):
-            make_directory(impatient, f"{hdfs.root}/d")
+            filesystem.make_directory(impatient, f"{hdfs.root}/d")
     finally:
         os.kill(mini_hdfs.process_id, signal.SIGCONT)
-    write_bytes(hdfs.fs, f"{hdfs.root}/f", b"2")
-    assert read_bytes(hdfs.fs, f"{hdfs.root}/f") == b"2"
+    filesystem.write_bytes(hdfs.fs, f"{hdfs.root}/f", b"2")
+    assert filesystem.read_bytes(hdfs.fs, f"{hdfs.root}/f") == b"2"

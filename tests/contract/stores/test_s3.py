@@ -17,16 +17,7 @@ from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain import files, loadable, rows, write
-from airflow_hiveacid.storage.stores.filesystem import (
-    check_writable,
-    delete_directory,
-    delete_file,
-    exists,
-    move,
-    read_bytes,
-    write_bytes,
-    write_new,
-)
+from airflow_hiveacid.storage.stores import filesystem
 from airflow_hiveacid.storage.stores.listing import (
     every_file,
     files_below,
@@ -64,15 +55,15 @@ def test_rows_of_each_file_format_are_read_back_unchanged(s3: MotoS3, format_: F
 def test_files_of_any_size_are_read_back_unchanged(table: str, size: int) -> None:
     content = bytes(i * 31 % 251 for i in range(4096)) * (size // 4096 + 1)
     fs, path = open_location(f"{table}/f")
-    write_bytes(fs, path, content[:size])
-    assert read_bytes(fs, path) == content[:size]
+    filesystem.write_bytes(fs, path, content[:size])
+    assert filesystem.read_bytes(fs, path) == content[:size]
     staging = Staging(location=table, token="7-a")
     place = staging.attempt_path(DELTA, "bucket_00000", "a")
     with fs.open_output_stream(open_location(place)[1]) as out:
         out.write(content[:size])
-    assert not exists(fs, open_location(f"{table}/{DELTA}")[1])
+    assert not filesystem.exists(fs, open_location(f"{table}/{DELTA}")[1])
     fs.handler.publish(open_location(place)[1], size)
-    assert read_bytes(*open_location(f"{table}/{DELTA}/bucket_00000")) == content[:size]
+    assert filesystem.read_bytes(*open_location(f"{table}/{DELTA}/bucket_00000")) == content[:size]
 
 
 def test_a_failed_or_abandoned_stream_completes_no_upload(
@@ -107,10 +98,10 @@ def test_an_aborted_file_writer_leaves_no_file_and_no_upload(s3: MotoS3, table: 
 
 def test_a_reader_detects_that_its_open_file_was_replaced(table: str) -> None:
     fs, path = open_location(f"{table}/f")
-    write_bytes(fs, path, b"a" * 3 * MIB)
+    filesystem.write_bytes(fs, path, b"a" * 3 * MIB)
     with fs.open_input_file(path) as file:
         assert file.read(5) == b"aaaaa"
-        write_bytes(fs, path, b"b" * 3 * MIB)
+        filesystem.write_bytes(fs, path, b"b" * 3 * MIB)
         file.seek(2 * MIB)
         with pytest.raises(OSError, match="PreconditionFailed"):
             file.read(5)
@@ -127,7 +118,7 @@ def test_load_data_detects_a_file_that_changed_during_the_copy(
     loadable.copy_file(source, place, FileFormat.PARQUET)
     fs, path = open_location(place)
     fs.handler.publish(path, len(content))
-    assert read_bytes(*open_location(f"{table}/{DELTA}/000000_0")) == content
+    assert filesystem.read_bytes(*open_location(f"{table}/{DELTA}/000000_0")) == content
     with pytest.raises(Exception, match="changed while it was copied"):
         loadable.copy_file(
             replace(source, rows=3),
@@ -177,7 +168,7 @@ def test_all_listings_return_the_same_modification_time_for_a_file(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs, root = open_location(table)
-    write_bytes(fs, f"{root}/000000_0", b"x")
+    filesystem.write_bytes(fs, f"{root}/000000_0", b"x")
     api = fs.handler._bucket._api
     ask = api.list_objects_v2
 
@@ -193,7 +184,7 @@ def test_all_listings_return_the_same_modification_time_for_a_file(
 
 def test_a_table_without_files_is_empty_and_a_file_as_location_is_an_error(table: str) -> None:
     assert (list_table(table).files, list_table(table).directories) == ((), ())
-    write_bytes(*open_location(f"{table}/f"), b"x")
+    filesystem.write_bytes(*open_location(f"{table}/f"), b"x")
     with pytest.raises(ConfigurationError, match="is a file"):
         list_table(f"{table}/f")
 
@@ -205,31 +196,31 @@ def test_listings_and_deletions_of_several_pages_include_every_object(
     fs, root = open_location(table)
     for number in range(10):
         fs.handler._bucket.put(f"w/t/d/{number:05}", b"")
-    write_bytes(fs, f"{root}/d2/keep", b"")
+    filesystem.write_bytes(fs, f"{root}/d2/keep", b"")
     assert len(list_files(fs, f"{root}/d")) == 10
     faults.seen.clear()
-    delete_directory(fs, f"{root}/d")
+    filesystem.delete_directory(fs, f"{root}/d")
     assert (faults.seen.count("ListObjectsV2"), faults.seen.count("DeleteObjects")) == (4, 4)
     assert s3.objects() == ["w/t/d2/keep"]
-    delete_directory(fs, f"{root}/d")  # once more is no error
+    filesystem.delete_directory(fs, f"{root}/d")  # once more is no error
 
 
 def test_a_refused_deletion_of_one_among_many_objects_raises_an_error(
     table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fs, root = open_location(table)
-    write_bytes(fs, f"{root}/d/f", b"")
+    filesystem.write_bytes(fs, f"{root}/d/f", b"")
     api = fs.handler._bucket._api
     monkeypatch.setattr(
         api, "delete_objects", lambda **_: {"Errors": [{"Key": "f", "Code": "AccessDenied"}]}
     )
     with pytest.raises(LocationPermissionError, match="DeleteObject"):
-        delete_directory(fs, f"{root}/d")
+        filesystem.delete_directory(fs, f"{root}/d")
 
 
 def test_a_whole_bucket_is_never_deleted(s3: MotoS3) -> None:
     fs, root = open_location(f"s3a://{s3.bucket}/")
-    write_bytes(fs, f"{root}/f", b"")
+    filesystem.write_bytes(fs, f"{root}/f", b"")
     with pytest.raises(NotImplementedError):
         fs.delete_dir(root)
     assert s3.objects() == ["f"]
@@ -239,22 +230,22 @@ def test_a_small_file_is_written_under_its_final_name_and_never_renamed(
     s3: MotoS3, table: str
 ) -> None:
     fs, path = open_location(f"{table}/_hiveacid/_e.json")
-    write_new(fs, path, b"1")
-    write_new(fs, path, b"2")
-    assert (s3.objects(), read_bytes(fs, path)) == (["w/t/_hiveacid/_e.json"], b"2")
-    delete_file(fs, path)
-    delete_file(fs, path)
+    filesystem.write_new(fs, path, b"1")
+    filesystem.write_new(fs, path, b"2")
+    assert (s3.objects(), filesystem.read_bytes(fs, path)) == (["w/t/_hiveacid/_e.json"], b"2")
+    filesystem.delete_file(fs, path)
+    filesystem.delete_file(fs, path)
     with pytest.raises(FileNotFoundError):
-        read_bytes(fs, path)
+        filesystem.read_bytes(fs, path)
     with pytest.raises(StorageError, match="S3 cannot rename it"):
-        move(fs, path, f"{path}2")
+        filesystem.move(fs, path, f"{path}2")
 
 
 def test_missing_write_permission_is_reported_before_the_job_starts(
     table: str, s3: MotoS3, faults: Faults
 ) -> None:
-    check_writable(table)
+    filesystem.check_writable(table)
     assert s3.objects() == []
     faults.refuse["PutObject"] = [(403, "AccessDenied")]
     with pytest.raises(LocationPermissionError, match="PutObject"):
-        check_writable(table)
+        filesystem.check_writable(table)

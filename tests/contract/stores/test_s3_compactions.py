@@ -24,8 +24,9 @@ from airflow_hiveacid.storage.stores.filesystem import write_bytes
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
-from airflow_hiveacid.writing.publish import Replacement, StagedFile, assemble
+from airflow_hiveacid.writing.publish import Replacement, assemble
 from tests.contract.stores.s3_faults import Faults
+from tests.contract.stores.s3_staged import staged_file
 from tests.support.s3_lab import MotoS3
 from tests.unit.storage.compacting import compacted_files
 from tests.unit.storage.orc_tables import B0, ids
@@ -54,15 +55,7 @@ def compaction(table: str, txn_id: TxnId, choice: CompactionChoice) -> Replaceme
     (name,) = plan.outputs(txn_id)
     staging, attempt = Staging(location=table, token=f"{txn_id}-a"), f"a{txn_id}"
     write_bytes(*open_location(staging.attempt_path(name, BUCKET, attempt)), b"rows")
-    file = StagedFile(
-        partition=PartitionName(),
-        directory=str(name),
-        bucket=BucketId(0),
-        attempt=attempt,
-        rows=1,
-        updated=0,
-        size_bytes=4,
-    )
+    file = staged_file(name, attempt, size_bytes=4)
     staged = assemble([file], {PartitionName(): staging}, is_compacted=plan.is_major)
     return Replacement(plan=plan, directories=staged, look=look)
 

@@ -28,10 +28,14 @@ from tests.support.s3_lab import MotoS3
 from tests.unit.storage.orc_tables import ids
 
 
+@pytest.fixture
+def staging(table: str) -> Staging:
+    return Staging(location=table, token="7-a")
+
+
 def test_readers_see_no_file_before_the_publication_and_all_files_after_it(
-    s3: MotoS3, table: str
+    s3: MotoS3, table: str, staging: Staging
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     size = stage(staging, "a")
     assert [k for k in s3.objects() if "_tmp_" not in k] == []
     assert s3.uploads() == [f"w/t/{DELTA}/bucket_00000"]
@@ -49,9 +53,8 @@ def test_readers_see_no_file_before_the_publication_and_all_files_after_it(
 
 
 def test_a_compaction_publishes_its_rows_before_its_metadata_file(
-    s3: MotoS3, table: str, faults: Faults
+    s3: MotoS3, table: str, staging: Staging, faults: Faults
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"), is_compacted=True)
     faults.seen.clear()
     Publication().publish([staged])
@@ -61,8 +64,9 @@ def test_a_compaction_publishes_its_rows_before_its_metadata_file(
     assert list_table(table).metadata == {DELTA: "compacted"}
 
 
-def test_undoing_a_publication_leaves_no_objects_and_no_uploads(s3: MotoS3, table: str) -> None:
-    staging = Staging(location=table, token="7-a")
+def test_undoing_a_publication_leaves_no_objects_and_no_uploads(
+    s3: MotoS3, staging: Staging
+) -> None:
     publication = Publication()
     publication.publish([accepted(staging, "a", stage(staging, "a"), is_compacted=True)])
     publication.take_back()
@@ -71,9 +75,8 @@ def test_undoing_a_publication_leaves_no_objects_and_no_uploads(s3: MotoS3, tabl
 
 
 def test_a_late_task_attempt_is_never_published_and_its_upload_is_aborted(
-    s3: MotoS3, table: str
+    s3: MotoS3, table: str, staging: Staging
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     size = stage(staging, "counts")
     stage(staging, "late", size=10)
     Publication().publish([accepted(staging, "counts", size)])
@@ -84,9 +87,8 @@ def test_a_late_task_attempt_is_never_published_and_its_upload_is_aborted(
 
 
 def test_publishing_does_not_overwrite_the_file_of_a_different_attempt(
-    s3: MotoS3, table: str
+    s3: MotoS3, table: str, staging: Staging
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     size, late = stage(staging, "first"), stage(staging, "late", size=10)
     Publication().publish([accepted(staging, "first", size)])
     fs, path = open_location(staging.attempt_path(DELTA, "bucket_00000", "late"))
@@ -102,9 +104,8 @@ def test_publishing_does_not_overwrite_the_file_of_a_different_attempt(
 
 
 def test_publishing_does_not_overwrite_a_file_that_a_different_client_just_created(
-    s3: MotoS3, table: str, faults: Faults
+    s3: MotoS3, table: str, staging: Staging, faults: Faults
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     key = f"w/t/{DELTA}/bucket_00000"
 
@@ -121,8 +122,9 @@ def test_publishing_does_not_overwrite_a_file_that_a_different_client_just_creat
     assert s3.uploads() == []
 
 
-def test_a_file_that_differs_from_the_report_of_its_task_is_not_published(table: str) -> None:
-    staging = Staging(location=table, token="7-a")
+def test_a_file_that_differs_from_the_report_of_its_task_is_not_published(
+    table: str, staging: Staging
+) -> None:
     size = stage(staging, "a")
     with pytest.raises(errors.StorageError, match="its task reported"):
         Publication().publish([accepted(staging, "a", size + 1)])
@@ -132,8 +134,7 @@ def test_a_file_that_differs_from_the_report_of_its_task_is_not_published(table:
 
 
 @pytest.mark.parametrize("text", [b"", b"[]", b"{}", b'{"parts": 3}', b"\xff"])
-def test_a_damaged_upload_note_raises_an_error(s3: MotoS3, table: str, text: bytes) -> None:
-    staging = Staging(location=table, token="7-a")
+def test_a_damaged_upload_note_raises_an_error(s3: MotoS3, staging: Staging, text: bytes) -> None:
     size = stage(staging, "a")
     key = f"w/t/_tmp_hiveacid_7-a/_attempts/a/{DELTA}/bucket_00000"
     s3.client().put_object(Bucket=s3.bucket, Key=key, Body=text)
@@ -156,9 +157,8 @@ def test_files_staged_below_the_table_are_published_into_their_partition(
 
 
 def test_an_aborted_upload_is_not_published_and_the_error_is_retryable(
-    s3: MotoS3, table: str, faults: Faults
+    s3: MotoS3, table: str, staging: Staging, faults: Faults
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     give_up(table, open_uploads(table))
     faults.refuse["CompleteMultipartUpload"] = [(404, "NoSuchUpload")]  # moto stumbles
@@ -176,9 +176,8 @@ BORDERS: Final = ["GetObject", "CompleteMultipartUpload", "PutObject"]
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_removing_the_delta_and_staged_files_of_a_killed_publisher_leaves_nothing(
-    s3: MotoS3, table: str, faults: Faults, border: str
+    s3: MotoS3, table: str, staging: Staging, faults: Faults, border: str
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
 
     def die() -> None:
@@ -195,9 +194,8 @@ def test_removing_the_delta_and_staged_files_of_a_killed_publisher_leaves_nothin
 
 @pytest.mark.parametrize("border", BORDERS)
 def test_undoing_a_failed_publication_removes_all_its_files_and_uploads(
-    s3: MotoS3, table: str, faults: Faults, border: str
+    s3: MotoS3, staging: Staging, faults: Faults, border: str
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     publication = Publication()
     faults.refuse[border] = [(403, "AccessDenied")]
@@ -212,9 +210,8 @@ def test_undoing_a_failed_publication_removes_all_its_files_and_uploads(
     "call", ["CompleteMultipartUpload", "PutObject", "UploadPart", "CreateMultipartUpload"]
 )
 def test_publishing_succeeds_although_one_reply_of_s3_is_lost(
-    s3: MotoS3, table: str, faults: Faults, call: str
+    s3: MotoS3, table: str, staging: Staging, faults: Faults, call: str
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     faults.lose[call] = 1
     publication = Publication()
     publication.publish([accepted(staging, "a", stage(staging, "a"), is_compacted=True)])
@@ -235,9 +232,8 @@ def test_publishing_succeeds_although_one_reply_of_s3_is_lost(
     ],
 )
 def test_publishing_recognizes_its_own_object_after_a_lost_reply(
-    table: str, faults: Faults, call: str, status: int, code: str
+    table: str, staging: Staging, faults: Faults, call: str, status: int, code: str
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     faults.lose[call], faults.then[call] = 1, (status, code)
     Publication().publish([staged])
@@ -246,9 +242,8 @@ def test_publishing_recognizes_its_own_object_after_a_lost_reply(
 
 
 def test_an_upload_completed_without_any_reply_raises_and_can_be_undone(
-    s3: MotoS3, table: str, faults: Faults
+    s3: MotoS3, staging: Staging, faults: Faults
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     faults.lose["CompleteMultipartUpload"] = 99
     faults.before["CompleteMultipartUpload"] = lambda: faults.lose.update(HeadObject=99)
@@ -263,9 +258,8 @@ def test_an_upload_completed_without_any_reply_raises_and_can_be_undone(
 
 
 def test_publishing_waits_for_a_concurrent_conditional_write_of_the_same_name(
-    table: str, faults: Faults
+    table: str, staging: Staging, faults: Faults
 ) -> None:
-    staging = Staging(location=table, token="7-a")
     staged = accepted(staging, "a", stage(staging, "a"))
     conflict = (409, "ConditionalRequestConflict")
     faults.refuse["CompleteMultipartUpload"] = [conflict, conflict]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pytest
@@ -21,10 +21,11 @@ from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import open_location
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.writing.publish import StagedFile, assemble
+from airflow_hiveacid.writing.publish import assemble
 from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract import fake_client, fake_metastore, manual_clock
+from tests.contract.stores.s3_staged import staged_file
 from tests.support.s3_lab import MotoS3
 from tests.support.terms import job_terms
 
@@ -96,15 +97,7 @@ class Job:
         with AcidFileWriter(fs, path, COLUMNS, WriterOptions(), is_delete=False) as writer:
             writer.write(insert_events(rows, write_id, ids.encode(bucket), ids.RowId(0)))
             size = writer.close().size_bytes
-        file = StagedFile(
-            partition=PartitionName(),
-            directory=str(name),
-            bucket=bucket,
-            attempt="a0",
-            rows=1,
-            updated=0,
-            size_bytes=size,
-        )
+        file = staged_file(name, "a0", size)
         write.stage(part.table.ref, assemble([file], {PartitionName(): staging}))
 
 
@@ -148,16 +141,8 @@ def test_a_write_that_fails_at_any_step_leaves_no_files_and_can_be_repeated(
         looks.append(seen(job))
         raise OSError(border)
 
-    broken = Job(
-        client=job.client,
-        table=job.table,
-        clock=job.clock,
-        operation=operation,
-        at=border,
-        then=fail,
-    )
     with pytest.raises(OSError, match=border):
-        broken.run()
+        replace(job, operation=operation, at=border, then=fail).run()
     assert looks == [[]]
     assert (s3.objects(), s3.uploads()) == ([], [])
     assert job.run().state is WriteState.COMMITTED
@@ -171,7 +156,7 @@ def test_a_write_killed_at_any_step_is_never_visible_and_the_retry_applies_it_on
     def die() -> None:
         raise KilledError
 
-    killed = Job(client=job.client, table=job.table, clock=job.clock, at=border, then=die)
+    killed = replace(job, at=border, then=die)
     context = writing(killed.client, killed.order())
     write = context.__enter__()
     with pytest.raises(KilledError):
@@ -180,8 +165,7 @@ def test_a_write_killed_at_any_step_is_never_visible_and_the_retry_applies_it_on
     is_published = border == "published"
     assert ("w/t/delta_0000001_0000001_0000/bucket_00000" in s3.objects()) is is_published
     job.client.abort_txn(write.txn.txn_id)
-    again = Job(client=job.client, table=job.table, clock=job.clock, attempt=SECOND)
-    assert again.run().state is WriteState.COMMITTED
+    assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
     assert seen(job) == ["delta_0000002_0000002_0000"]
     assert len([k for k in s3.objects() if k.endswith("bucket_00000") and "_tmp_" not in k]) == 1
 
@@ -193,6 +177,5 @@ def test_after_a_commit_with_a_lost_reply_the_retry_finds_that_the_job_is_done(
     server.break_next("commit_txn", lost, is_done=True)
     assert job.run().state is WriteState.COMMITTED
     assert seen(job) == ["delta_0000001_0000001_0000"]
-    again = Job(client=job.client, table=job.table, clock=job.clock, attempt=SECOND)
-    assert again.run().state is WriteState.ABORTED  # there was nothing to do
+    assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # nothing to do
     assert seen(job) == ["delta_0000001_0000001_0000"]

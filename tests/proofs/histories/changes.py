@@ -16,8 +16,9 @@ from typing import Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.change_range import ChangeRange, segments_of, settled, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import settled, up_to
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.storage.acid import read

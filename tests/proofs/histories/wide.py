@@ -18,8 +18,8 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from airflow_hiveacid.format.change_range import settled
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import settled
 from airflow_hiveacid.format.table import Column
 from tests.proofs.histories import changes
 from tests.proofs.histories.world import Fate, Identity, World, text_of

@@ -52,10 +52,11 @@ def looking(
     *,
     is_dark: bool = False,
     width: int = 1280,
+    height: int = 900,
 ) -> Iterator[Page]:
     """Open a window as a user of a role; `""` is not logged in."""
     context = browser.new_context(
-        viewport={"width": width, "height": 900},
+        viewport={"width": width, "height": height},
         color_scheme="dark" if is_dark else "light",
     )
     try:

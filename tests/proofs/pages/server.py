@@ -76,11 +76,13 @@ class Airflow:
     """An Airflow installation in a folder that does not exist yet.
 
     `base_path` is the path of `[api] base_url`, such as `/airflow`; it is empty at the root.
+    `metastore_port` is the port of the metastore on this host; by default, none answers.
     """
 
-    def __init__(self, home: Path, auth: Auth) -> None:
+    def __init__(self, home: Path, auth: Auth, metastore_port: int | None = None) -> None:
         self.home = home
         self.auth = auth
+        self._metastore_port = metastore_port or free_port(HOST)
         self.base_path = ""
         self._public_role = ""
         self._port = free_port(HOST)
@@ -104,10 +106,13 @@ class Airflow:
         if self.auth is Auth.FAB:
             self._create_fab_users()
 
-    def collect(self, wanted: str) -> None:
-        """Run the collecting DAG once; see `collect`."""
-        file = str(self.home / "dags" / _DAGS[0])
-        self.run("-m", "tests.proofs.pages.collect", file, wanted)
+    def collect(self, wanted: str = "") -> None:
+        """Run the collecting DAG once: of the metastore, or as `collect` makes it up."""
+        if wanted:
+            file = str(self.home / "dags" / _DAGS[0])
+            self.run("-m", "tests.proofs.pages.collect", file, wanted)
+        else:
+            self.run("-m", "airflow", "dags", "test", "hiveacid_collect")
 
     def fail_linked_task(self) -> str:
         """Run a task that fails before it does anything, and return the ID of its run."""
@@ -237,7 +242,7 @@ class Airflow:
             "AIRFLOW__API_AUTH__JWT_SECRET": self._secret,
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_HIVE_ACID_DEFAULT": json.dumps(
-                {"conn_type": "hive_acid_metastore", "host": HOST, "port": free_port(HOST)}
+                {"conn_type": "hive_acid_metastore", "host": HOST, "port": self._metastore_port}
             ),
             "NO_PROXY": f"{HOST},localhost",
             "no_proxy": f"{HOST},localhost",

@@ -38,7 +38,6 @@ from airflow_hiveacid.format.records import (
     OwnCompaction,
     Reset,
     Tag,
-    TimeBounds,
 )
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, PartitionName, unescape_partition_value
@@ -73,65 +72,14 @@ FS: Final = LocalFileSystem()
 _LARGEST_FILE: Final = 20_000
 _FIRST_OF_ROW: Final = 6
 
-DIRECTORIES: Final = [
-    "base_0000005",
-    "base_0000005_v0000017",
-    "base_-9223372036854775808",
-    "delta_0000001_0000001_0000",
-    "delta_0000006_0000009",
-    "delta_0000007_0000007_0001_v0000020",
-    "delete_delta_0000008_0000008_0000",
-    "delete_delta_0000006_0000009_v0000031",
-]
-FILES: Final = [
-    "bucket_00000",
-    "bucket_00001_0",
-    "000000_0",
-    "000001_0_copy_12",
-    "_orc_acid_version",
-    "_metadata_acid",
-    "bucket_00000_flush_length",
-]
-TXN_LISTS: Final = [
-    "27:9223372036854775807::",
-    "27:5:5,7,9:3,4",
-    "100:9223372036854775807::10-20,30",
-    "12:3:3-6,8:",
-]
-SQL: Final = [
-    "INSERT INTO db.t PARTITION (p = 'a/b', q) SELECT 'x', q FROM db.s -- 'no'",
-    "INSERT OVERWRITE db.t (a, b) VALUES (1, 'x\\ty'), (-2.5, upper(\"z\")), (NULL, 'é' 'f')",
-    "UPDATE db.t x SET a = concat(x.b, 'it\\'s'), b = CASE WHEN a = 'y' THEN 2 END WHERE `c d` > 1",
-    "DELETE FROM db.t WHERE a BETWEEN 'b' AND 'c' AND b IN (SELECT s.b FROM db.s WHERE s.c = 'd')",
-    (
-        "MERGE INTO db.t USING db.s ON t.a = s.b AND t.c = 'k'"
-        " WHEN MATCHED AND s.x = 'u' THEN DELETE"
-        " WHEN NOT MATCHED THEN INSERT VALUES (s.b, 'v', /* 'no' */ 'w')"
-    ),
-    "ALTER TABLE db.t PARTITION (p = 'x y') COMPACT 'major'",
-    (
-        "FROM db.s AS s INSERT INTO db.a SELECT 'x', s.b WHERE s.c = 'y'"
-        " INSERT OVERWRITE TABLE db.b PARTITION (p = 'q') SELECT s.b"
-    ),
-    "INSERT INTO db.t VALUES ('a', DEFAULT), (DEFAULT, 'b')",
-    "CREATE TABLE db.n STORED AS ORC TBLPROPERTIES ('a.b'='c') AS SELECT 'x' AS y FROM db.s",
-    (
-        "CREATE TABLE IF NOT EXISTS db.n (a int COMMENT 'it', b decimal(12,2)) PARTITIONED BY"
-        " (p string) CLUSTERED BY (a) INTO 4 BUCKETS STORED AS ORC LOCATION 'file:/x'"
-    ),
-    "ALTER TABLE db.t ADD COLUMNS (c varchar(9) COMMENT 'd') CASCADE",
-    "ALTER TABLE db.t DROP IF EXISTS PARTITION (p = 'a b')",
-    "ALTER TABLE db.t SET TBLPROPERTIES ('k' = 'v')",
-    "LOAD DATA INPATH '/in/x' OVERWRITE INTO TABLE db.t PARTITION (p = 'y')",
-    "TRUNCATE TABLE db.t PARTITION (p = 'x')",
-    "SHOW COMPACTIONS; ABORT TRANSACTIONS 7 8",
-]
-WRITE_ID_LISTS: Final = [
-    "db.t:27:9223372036854775807::",
-    "db.t:27:5:5,7,9:3,4",
-    "db.t:100:9223372036854775807::10-20,30",
-    "default.other:12:3:3-6,8:1",
-]
+SEEDS: Final = json.loads(Path(__file__).with_name("seeds.json").read_text())
+"""Names, lists of IDs, statements and notes as Hive and we write them."""
+DIRECTORIES: Final[list[str]] = SEEDS["directories"]
+FILES: Final[list[str]] = SEEDS["files"]
+TXN_LISTS: Final[list[str]] = SEEDS["transaction lists"]
+WRITE_ID_LISTS: Final[list[str]] = SEEDS["write ID lists"]
+SQL: Final[list[str]] = SEEDS["SQL"]
+NOTES: Final[dict[str, dict[str, object]]] = SEEDS["notes"]
 
 
 class SilentError(AssertionError):
@@ -218,112 +166,35 @@ def _read_as(cls: type, listed_as: str | None = None) -> Callable[[bytes], objec
     return lambda text: read_notes(cls, text, "n", listed_as=listed_as)
 
 
-_NOTES: Final[dict[str, tuple[Callable[[bytes], object], dict[str, object]]]] = {
-    "commit": (
-        _read_as(CommitNote),
-        asdict(
-            CommitNote(
-                table_id="7.1",
-                write_id=WriteId(5),
-                txn_id=TxnId(9),
-                job_key="j",
-                attempt="1-0",
-                kind="insert",
-                partitions=("p=1",),
-                directories=("p=1/delta_0000005_0000005_0000",),
-                opened_s=1.5,
-                committed=TimeBounds(after_s=1.0, by_s=2.0),
-            )
-        ),
-    ),
-    "kept": (
-        _read_as(Keeping),
-        {"last_entry_id": 3, "since_s": 9.5, "roots": {"p=1": {"floor": 2, "witnesses": ["b"]}}},
-    ),
-    "horizon": (
-        _read_as(Horizon),
-        {"partition": "p=1", "write_id": 4, "high_watermark": 9, "at_s": 3.5},
-    ),
-    "resets": (
-        _read_as(Reset, "resets"),
-        {
-            "resets": [
-                {"partition": "", "write_id": 4, "lowest": 1, "highest": 3, "names": ["base_1"]}
-            ]
-        },
-    ),
-    "own compactions": (
-        _read_as(OwnCompaction, "entries"),
-        {"entries": [{"entry_id": 4, "aborted": [2, 3]}]},
-    ),
-    "tag": (
-        _read_as(Tag),
-        {
-            "name": "t",
-            "table_id": "7.1",
-            "write_ids": "db.t:27:5:5,7,9:3,4",
-            "made_s": 3.5,
-            "made_by": "a",
-            "expires_s": 9.5,
-            "roots": [{"partition": "p=1", "location": "file:/t/p=1", "names": ["base_1"]}],
-            "is_sure": True,
-        },
-    ),
-    "owner": (
-        lambda text: parsed_owner(text, "n"),
-        {"version": 1, "metastore": "m", "table": "db.t", "table_id": "7.1", "is_checked": True},
-    ),
-    "feed": (
-        lambda text: feed_note("file:/f", text),
-        {
-            "version": 1,
-            "table": "db.t",
-            "table_id": "7.1",
-            "since": 1,
-            "until": 4,
-            "is_whole": False,
-            "job_key": "j",
-            "attempt": "1-0",
-            "files": ["part-0.parquet"],
-            "rows": {"insert": 2},
-            "size_bytes": 10,
-            "births": {"p=1": 5},
-            "directory": "1-0",
-            "where": "",
-            "asked": {"keys": "1a"},
-            "held": {"p=1": "6"},
-            "keys": ["id"],
-        },
-    ),
+_READERS: Final[dict[str, Callable[[bytes], object]]] = {
+    "commit": _read_as(CommitNote),
+    "kept": _read_as(Keeping),
+    "horizon": _read_as(Horizon),
+    "resets": _read_as(Reset, "resets"),
+    "own compactions": _read_as(OwnCompaction, "entries"),
+    "tag": _read_as(Tag),
+    "owner": lambda text: parsed_owner(text, "n"),
+    "feed": lambda text: feed_note("file:/f", text),
 }
-"""What reads each kind of note from a file's content, and a note of that kind."""
+"""What reads each kind of note from a file's content."""
 
 
 def notes(dice: Dice, folder: Path) -> None:
     """A damaged note: refused, or of numbers in their range, times and paths below the table."""
-    kind = dice.choice([*_NOTES, "table notes", "conversion"])
+    kind = dice.choice([*_READERS, "table notes", "conversion"])
     if kind == "conversion":
         _conversion_note(dice, folder)
     elif kind == "table notes":
         _table_notes(dice, folder)
     else:
-        parse, body = _NOTES[kind]
-        found = parse(dice.json(json.dumps(body)).encode(errors="surrogatepass"))
+        found = _READERS[kind](dice.json(json.dumps(NOTES[kind])).encode(errors="surrogatepass"))
         for number in _numbers(found):
             require(-1 <= number <= LONG_MAX, f"{kind}: {number} is in {found}")
 
 
 def _conversion_note(dice: Dice, folder: Path) -> None:
-    body = {
-        "attempt": "1-0",
-        "table_id": "7.1",
-        "to": "flat",
-        "undo": {"transactional": "true"},
-        "moves": [{"location": str(folder), "source": "base_5/a", "target": "000000_0"}],
-        "emptied": [],
-        "write_id": None,
-        "is_verified": False,
-    }
+    (move,) = NOTES["conversion"]["moves"]
+    body = {**NOTES["conversion"], "moves": [{**move, "location": str(folder)}]}
     (folder / "_hiveacid").mkdir(exist_ok=True)
     text = dice.json(json.dumps(body)).encode(errors="surrogatepass")
     (folder / "_hiveacid" / "_conversion.json").write_bytes(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from hypothesis import example, given, settings, strategies as st
@@ -21,28 +22,7 @@ TRANSACTIONS EXPLAIN LATERAL VIEW explode t s db a b db.t db.s t.a s.b ( ) ( ) [
 / % ^ | & || ~ ! : ? @ $ # { } -> :: 1 2.5 .5 1L 1e3 'x' 'y\\'' "z" `q`` ' " ` -- /* */ /*+ \\ ${x}
 'major' é 🙂"""
 WORDS: Final = (*_WORDS.split(), "\n")
-STATEMENTS: Final = (
-    "INSERT INTO db.t PARTITION (p = 1, q) (a, q) SELECT a, b FROM db.s x JOIN db.r ON x.a = r.a",
-    "INSERT INTO db.t VALUES (1, 'x', NULL), (-2.5, upper('y'), true)",
-    "UPDATE db.t x SET a = x.b + 1, b = CASE WHEN x.a = 1 THEN 'y' END WHERE x.c IN (1, 2)",
-    "DELETE FROM db.t AS x WHERE x.a BETWEEN 1 AND 2 AND x.b.c LIKE 'y%'",
-    (
-        "MERGE INTO db.t a USING (SELECT * FROM db.s) b ON a.id = b.cid AND a.k = 1"
-        " WHEN MATCHED AND b.x > 1 THEN DELETE WHEN NOT MATCHED THEN INSERT VALUES (b.x, 'y')"
-    ),
-    "DELETE FROM db.t x WHERE x.a IN (SELECT b FROM db.s) AND NOT EXISTS (SELECT * FROM db.r)",
-    "ALTER TABLE db.t PARTITION (a = 'x') COMPACT 'major' AND WAIT",
-    (
-        "WITH q AS (SELECT 1 a) FROM q JOIN (SELECT b FROM db.s) z ON q.a = z.b INSERT INTO db.t"
-        " SELECT q.a WHERE z.b > 1 INSERT OVERWRITE TABLE db.u PARTITION (p) SELECT *"
-    ),
-    (
-        "CREATE TABLE IF NOT EXISTS db.t (a int COMMENT 'x', b struct<c:array<int>>) PARTITIONED BY"
-        " (p int) CLUSTERED BY (a) INTO 4 BUCKETS STORED AS ORC TBLPROPERTIES ('a'='b')"
-    ),
-    "ALTER TABLE db.t ADD IF NOT EXISTS PARTITION (p = 1) LOCATION 'x' PARTITION (p = 'y')",
-    "ALTER TABLE db.t CHANGE COLUMN a a decimal(12, 2) COMMENT 'x' CASCADE",
-)
+STATEMENTS: Final = Path(__file__).with_name("statements.txt").read_text().splitlines()
 
 
 def read(text: str) -> object:

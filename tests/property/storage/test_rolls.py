@@ -12,13 +12,14 @@ import pytest
 from hypothesis import event, given, settings, strategies as st
 from pyarrow import fs as pafs
 
-from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records import CommitNote, LedgerEntry, TimeBounds
+from airflow_hiveacid.format.ids import TxnId, WriteId
+from airflow_hiveacid.format.records import CommitNote, LedgerEntry
 from airflow_hiveacid.storage.stores import job_ledger, json_files, version_notes
 from airflow_hiveacid.storage.stores.filesystem import delete_file, read_bytes, write_new
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from tests.support.ledger_entries import ledger_entry
 
 TABLE_ID: Final = "7.1"
 NOW_S: Final = 1000.0
@@ -74,18 +75,11 @@ class World:
 
 
 def entry(number: int, *, is_confirmed: bool = False) -> LedgerEntry:
-    return LedgerEntry(
+    return ledger_entry(
         job_key=f"job {number}",
-        generation=0,
-        attempt=AttemptId(1, "0" * 12),
-        statement={"kind": "1a"},
         table_id=TABLE_ID,
         txn_id=TxnId(number),
         write_id=WriteId(number),
-        directories=(),
-        result='{"a": 1}',
-        recorded_s=1.0,
-        retention_s=100.0,
         is_confirmed=is_confirmed,
     )
 
@@ -99,17 +93,8 @@ def note(number: int) -> CommitNote:
         attempt="1-" + "0" * 12,
         kind="insert",
         inserted=1,
-        updated=0,
-        deleted=0,
-        partitions=(),
         files=1,
         size_bytes=1,
-        directories=(),
-        opened_s=None,
-        seen="",
-        seen_after_s=0.0,
-        seen_by_s=0.0,
-        committed=TimeBounds(),
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import Job, JobSpec
+from airflow_hiveacid.jobs.job import Job, JobResult, JobSpec
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -31,14 +32,8 @@ from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.partition_values import partition_texts
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from airflow_hiveacid.format.table import TableInfo
-    from airflow_hiveacid.jobs.job import JobResult
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 
 COLUMNS = (
     Column(name="id", type="bigint"),
@@ -55,6 +50,8 @@ INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
 _LAST_CALLS: Final = ("mark_refused", "mark_failed", "abort_txn")
 
 Row = tuple[Any, ...]
+Make = Callable[..., "Lake"]
+"""A function that creates a table like `made`."""
 
 
 class KilledError(BaseException):
@@ -124,10 +121,22 @@ class Lake:
         return sorted(found, key=str)
 
     @property
+    def root(self) -> Path:
+        return Path(self.table.location.removeprefix("file:"))
+
+    @property
     def files(self) -> list[str]:
         """The data files, without those of `_hiveacid` and the version files."""
-        root = Path(self.table.location.removeprefix("file:"))
-        return sorted(str(p.relative_to(root)) for p in root.rglob("bucket_*"))
+        return sorted(str(p.relative_to(self.root)) for p in self.root.rglob("bucket_*"))
+
+    @property
+    def directories(self) -> list[str]:
+        """The directories of the data files."""
+        return sorted({path.rpartition("/")[0] for path in self.files})
+
+    def other(self) -> Lake:
+        """The table for the jobs of another program."""
+        return Lake(server=self.server, clock=self.clock, table=self.table, jobs=100)
 
 
 def values(table: TableInfo, *rows: Row) -> SourceSpec:

@@ -13,20 +13,17 @@ import operator
 import random
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from airflow_hiveacid.format.errors import MergeCardinalityError
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.jobs.statements import UpdateSpec
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.unit.arrow.lake import DELETE_ALL, INSERT_ALL, UPDATE_ALL, Lake, made
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 Values = Mapping[str, Any]
 Condition = tuple[str, Callable[[Values], bool]]

@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,15 +19,13 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice, CompactSpec
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.spark.maintenance.compact_tables import SparkCompactions
 from airflow_hiveacid.writing import compact_tables
+from airflow_hiveacid.writing.job import WritingJob
+from tests.contract.fake_client import FakeClient
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.unit.arrow.lake import KilledError, Lake, die, made
 from tests.unit.spark.maintenance.rig import pretended_spark, without_spark
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse
-
-if TYPE_CHECKING:
-    from airflow_hiveacid.writing.job import WritingJob
-    from tests.contract.fake_client import FakeClient
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 MAJOR = CompactSpec.of_table("default.s", choice=CompactionChoice.MAJOR)
 
@@ -46,8 +44,7 @@ ROWS = [(1, "a", None), (3, "a", None)]
 
 
 def directories(lake: Lake) -> list[str]:
-    root = Path(lake.table.location.removeprefix("file:"))
-    return sorted(path.name for path in root.iterdir() if not path.name.startswith("_"))
+    return sorted(path.name for path in lake.root.iterdir() if not path.name.startswith("_"))
 
 
 def in_spark(job: WritingJob) -> JobResult:
@@ -110,8 +107,8 @@ def test_a_killed_compaction_is_done_by_a_retry_in_either_engine(
     assert len(bases) == 1
 
 
-def test_a_compaction_gives_way_to_one_of_another_job(lake: Lake, server: FakeMetastore) -> None:
-    other = Lake(server=server, clock=lake.clock, table=lake.table, jobs=100)
+def test_a_compaction_gives_way_to_one_of_another_job(lake: Lake) -> None:
+    other = lake.other()
     refused: list[str] = []
 
     def compete() -> None:
@@ -125,8 +122,8 @@ def test_a_compaction_gives_way_to_one_of_another_job(lake: Lake, server: FakeMe
     assert lake.rows == ROWS
 
 
-def test_a_write_during_a_compaction_stays(lake: Lake, server: FakeMetastore) -> None:
-    other = Lake(server=server, clock=lake.clock, table=lake.table, jobs=100)
+def test_a_write_during_a_compaction_stays(lake: Lake) -> None:
+    other = lake.other()
     lake.at["staged"] = lambda: other.insert((9, "late", None))
     compact_in_process(lake.job(MAJOR))
     assert lake.rows == [*ROWS, (9, "late", None)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,13 +19,9 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.job import JobStatus, OnRerun
 from airflow_hiveacid.jobs.statements import DeleteSpec, LoadSpec, TransactionSpec
-from tests.unit.arrow.lake import DAY, Lake, die, made
+from tests.unit.arrow.lake import Lake, Make, die
 from tests.unit.arrow.test_statements import base_of, retried
 from tests.unit.storage.orc_tables import write_plain
-
-if TYPE_CHECKING:
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
 
 TYPES = pa.struct([("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(8, 2))])
 
@@ -45,15 +41,9 @@ def ids(lake: Lake) -> list[int]:
 
 def stored(lake: Lake) -> dict[str, bytes]:
     """The files of the table, by their paths, without notes."""
-    root = Path(lake.table.location.removeprefix("file:"))
-    found = (p for p in root.rglob("*") if p.is_file())
-    paths = {str(p.relative_to(root)): p.read_bytes() for p in found}
+    found = (p for p in lake.root.rglob("*") if p.is_file())
+    paths = {str(p.relative_to(lake.root)): p.read_bytes() for p in found}
     return {path: data for path, data in paths.items() if not path.startswith("_")}
-
-
-@pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
 
 
 def test_files_are_copied_unchanged_in_the_order_of_their_names(lake: Lake, tmp_path: Path) -> None:
@@ -68,34 +58,31 @@ def test_files_are_copied_unchanged_in_the_order_of_their_names(lake: Lake, tmp_
     assert ids(lake) == [1, 3, 9]
 
 
-def test_a_load_replaces_the_table_or_its_partition(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
-    lake.insert((7, "a", None, "2026-01-01", 1), (8, "b", None, "2026-01-02", 1))
+def test_a_load_replaces_the_table_or_its_partition(parted: Lake, tmp_path: Path) -> None:
+    parted.insert((7, "a", None, "2026-01-01", 1), (8, "b", None, "2026-01-02", 1))
     spec = put(tmp_path, a=[1])
     day = {"Day": "2026-01-01", "part": "1"}
-    result = lake.run(LoadSpec(target="default.s", location=spec.location, partition=day))
+    result = parted.run(LoadSpec(target="default.s", location=spec.location, partition=day))
     assert result.partitions == ("day=2026-01-01/part=1",)
-    assert ids(lake) == [1, 7, 8]
-    lake.run(LoadSpec(target="default.s", location=spec.location, partition=day, overwrite=True))
-    assert ids(lake) == [1, 8]
+    assert ids(parted) == [1, 7, 8]
+    parted.run(LoadSpec(target="default.s", location=spec.location, partition=day, overwrite=True))
+    assert ids(parted) == [1, 8]
     new = {"day": "2026-01-03", "part": None}
-    lake.run(LoadSpec(target="default.s", location=spec.location, partition=new))
-    assert ids(lake) == [1, 1, 8]
+    parted.run(LoadSpec(target="default.s", location=spec.location, partition=new))
+    assert ids(parted) == [1, 1, 8]
     with pytest.raises(SparkNeededError, match="'01' of part needs Spark's cast to int"):
-        lake.run(
+        parted.run(
             LoadSpec(target="default.s", location=spec.location, partition={**new, "part": "01"})
         )
     with pytest.raises(ConfigurationError, match="give a value for every partition column"):
-        lake.run(spec)
+        parted.run(spec)
 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
 def test_files_are_loaded_into_an_insert_only_table(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path, format_: FileFormat
+    make: Make, tmp_path: Path, format_: FileFormat
 ) -> None:
-    lake = made(server, clock, tmp_path, kind=TransactionalKind.INSERT_ONLY, format=format_)
+    lake = make(kind=TransactionalKind.INSERT_ONLY, format=format_)
     spec = put(tmp_path, a=[1, 2])
     if format_ is FileFormat.PARQUET:
         import pyarrow.parquet as pq  # noqa: PLC0415 - only here

@@ -11,7 +11,6 @@ import random
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -19,10 +18,11 @@ import pytest
 from airflow_hiveacid.arrow import LIBRARY_LIMITS
 from airflow_hiveacid.arrow.search import Search
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, ChangeSegment, segments_of
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.directories import FileEntry, Listing
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, WriteId, decode, encode
+from airflow_hiveacid.format.snapshot import up_to
 from airflow_hiveacid.format.table import Column, TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import Guarantee, VersionSpec
 from airflow_hiveacid.jobs.maintenance import RestoreSpec
@@ -36,12 +36,10 @@ from airflow_hiveacid.storage.acid.read.scan import scan
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
 from tests.unit.arrow.lake import INSERT_ALL, Lake, made
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import B0, B1, event, ids as write_ids, tombstone, write_acid
-
-if TYPE_CHECKING:
-    from tests.contract.manual_clock import ManualClock
 
 COLUMNS = (Column(name="id", type="bigint"),)
 ROW = pa.struct([("id", pa.int64())])

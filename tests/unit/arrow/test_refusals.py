@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -24,17 +23,8 @@ from airflow_hiveacid.jobs.statements import (
     TruncateSpec,
     UpdateSpec,
 )
-from tests.unit.arrow.lake import INSERT_ALL, ROW, UPDATE_ALL, Lake, made, values
+from tests.unit.arrow.lake import INSERT_ALL, ROW, UPDATE_ALL, Lake, Make, values
 from tests.unit.storage.orc_tables import B0, B1, event, tombstone, with_tail, write_acid
-
-if TYPE_CHECKING:
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
-
-
-@pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
 
 
 def row(number: int) -> dict[str, object]:
@@ -42,7 +32,7 @@ def row(number: int) -> dict[str, object]:
 
 
 def written(lake: Lake, directory: str, *events: object) -> Path:
-    path = Path(lake.table.location.removeprefix("file:")) / directory / "bucket_00000"
+    path = lake.root / directory / "bucket_00000"
     path.parent.mkdir()
     return write_acid(path, list(events), row=ROW)  # type: ignore[arg-type]
 
@@ -91,7 +81,7 @@ def test_a_row_change_of_hive_2_is_refused_also_if_statistics_exclude_its_file(
 ) -> None:
     lake.insert((9, "own", None))
     lake.insert((8, "own", None))
-    shutil.rmtree(Path(lake.table.location.removeprefix("file:")) / "delta_0000002_0000002_0000")
+    shutil.rmtree(lake.root / "delta_0000002_0000002_0000")
     written(lake, "base_0000001", event(1, 0, row(5)))
     # It deletes row 5, and inserts row 100, so its statistics know only 100.
     written(lake, "delta_0000002_0000002", tombstone(1, 0, 2), event(2, 0, row(100)))
@@ -110,10 +100,8 @@ def test_a_row_change_of_hive_2_is_refused_also_if_statistics_exclude_its_file(
         lake.run(specs[statement])
 
 
-def test_a_merge_whose_update_assigns_no_column_needs_spark(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=(Column(name="part", type="int"),))
+def test_a_merge_whose_update_assigns_no_column_needs_spark(make: Make) -> None:
+    lake = make(partition_columns=(Column(name="part", type="int"),))
     lake.insert((1, "a", None, 7))
     source = SourceSpec(columns=("part", "nmae"), values=((7, "x"),))
     clauses = (UPDATE_ALL, INSERT_ALL)
@@ -130,11 +118,9 @@ def test_the_new_values_of_an_update_count_before_they_are_made(lake: Lake) -> N
         lake.run(update, limits=Limits(memory_bytes=900_000))
 
 
-def test_rows_of_one_row_id_in_two_partitions_are_no_twins(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
+def test_rows_of_one_row_id_in_two_partitions_are_no_twins(make: Make) -> None:
     partition_columns = (Column(name="part", type="int"),)
-    lake = made(server, clock, tmp_path, partition_columns=partition_columns)
+    lake = make(partition_columns=partition_columns)
     lake.insert((1, "a", None, 1), (1, "b", None, 2))
     with pytest.raises(MergeCardinalityError):
         lake.merge((1, "x", None, 1), (1, "y", None, 1), keys=("id", "part"), clauses=[UPDATE_ALL])
@@ -154,10 +140,8 @@ def test_many_source_rows_of_many_rows_are_counted_before_they_are_made(lake: La
         lake.merge(*source, clauses=[UPDATE_ALL], limits=Limits(changed_rows=100))
 
 
-def test_a_truncation_does_not_compare_floating_point_partitions(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=(Column(name="part", type="double"),))
+def test_a_truncation_does_not_compare_floating_point_partitions(make: Make) -> None:
+    lake = make(partition_columns=(Column(name="part", type="double"),))
     with pytest.raises(SparkNeededError, match="partition column part, of type double"):
         lake.run(TruncateSpec(target="default.s", partition={"part": "0.0"}))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -27,14 +27,17 @@ from airflow_hiveacid.plan import restoring
 from airflow_hiveacid.versions.history import history_of
 from airflow_hiveacid.versions.keeping import keep_readable
 from tests.contract.fake_client import FakeClient
-from tests.unit.arrow.lake import DAY, ROW, Lake, Row, die, made
+from tests.contract.fake_metastore import FakeMetastore
+from tests.contract.manual_clock import ManualClock
+from tests.unit.arrow.lake import DAY, ROW, Lake, Make, Row, die
 from tests.unit.arrow.test_statements import base_of
 from tests.unit.lake.lakes import T, Warehouse, ids, rows
 from tests.unit.storage.orc_tables import B0, B1, event, with_tail, write_acid, write_plain
 
-if TYPE_CHECKING:
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
+
+@pytest.fixture
+def warehouse(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Warehouse:
+    return Warehouse(server, clock, tmp_path)
 
 
 @pytest.fixture
@@ -58,11 +61,6 @@ def told(result: JobResult) -> dict[str, tuple[str, int, int, int]]:
     }
 
 
-def directories(lake: Lake) -> list[str]:
-    root = Path(lake.table.location.removeprefix("file:"))
-    return sorted({str(p.parent.relative_to(root)) for p in root.rglob("bucket_*")})
-
-
 def changed_everywhere(lake: Lake) -> list[Row]:
     """Change partitions in different ways after version 1; return the rows of that version."""
     lake.insert(
@@ -78,24 +76,14 @@ def changed_everywhere(lake: Lake) -> list[Row]:
     return before
 
 
-@pytest.fixture
-def parted(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path, partition_columns=DAY)
-
-
-@pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
-
-
 def test_a_restore_undoes_all_changes_of_partitions_since_the_version(parted: Lake) -> None:
     before = changed_everywhere(parted)
-    untouched = [name for name in directories(parted) if "2026-01-02" in name]
+    untouched = [name for name in parted.directories if "2026-01-02" in name]
     planned = parted.run(to(1, plan_only=True))
     assert planned.status is JobStatus.PLANNED
     result = parted.run(to(1))
     assert parted.rows == before
-    assert [name for name in directories(parted) if "2026-01-02" in name] == untouched
+    assert [name for name in parted.directories if "2026-01-02" in name] == untouched
     assert result.status is JobStatus.COMMITTED
     assert (
         told(result)
@@ -114,7 +102,7 @@ def test_a_restore_undoes_all_changes_of_partitions_since_the_version(parted: La
 
 def test_a_restore_reads_rows_of_other_buckets_than_their_files(lake: Lake) -> None:
     lake.insert((9, "own", None))
-    path = Path(lake.table.location.removeprefix("file:")) / lake.files[0]
+    path = lake.root / lake.files[0]
     rows = ({"id": number, "name": "a", "price": None} for number in (1, 2))
     events = [event(1, 0, row, bucket=bucket) for row, bucket in zip(rows, (B0, B1), strict=True)]
     write_acid(path, events, row=ROW)
@@ -131,26 +119,21 @@ def test_a_restore_writes_a_base_for_each_partition_with_many_changes(parted: La
     assert parted.rows == before
     assert told(result)["day=2026-01-01/part=1"] == ("base", 1, 1, 1)
     for day in (1, 4, 5):
-        assert f"day=2026-01-0{day}/part=1/base_0000005" in directories(parted)
-    assert "day=2026-01-02/part=1/base_0000005" not in directories(parted)
+        assert f"day=2026-01-0{day}/part=1/base_0000005" in parted.directories
+    assert "day=2026-01-02/part=1/base_0000005" not in parted.directories
 
 
 @pytest.mark.parametrize("few", [True, False])
 @pytest.mark.parametrize("buckets", [0, 3])
 def test_every_kind_of_change_is_undone_in_any_table(
-    server: FakeMetastore,
-    clock: ManualClock,
-    tmp_path: Path,
-    buckets: int,
-    few: bool,
-    request: pytest.FixtureRequest,
+    make: Make, buckets: int, few: bool, request: pytest.FixtureRequest
 ) -> None:
     if not few:
         request.getfixturevalue("bases")
     bucketed: dict[str, Any] = {}
     if buckets:
         bucketed = {"bucket_columns": ("id",), "num_buckets": buckets}
-    lake = made(server, clock, tmp_path, **bucketed)
+    lake = make(**bucketed)
     lake.insert(*[(n, f"n{n}", "0.25") for n in range(20)])
     first = lake.rows
     lake.delete("id >= 5")
@@ -195,7 +178,7 @@ def test_a_killed_restore_is_repeated_exactly_once(
 
 def test_a_write_that_commits_before_the_locks_is_undone_too(parted: Lake) -> None:
     before = changed_everywhere(parted)
-    other = Lake(server=parted.server, clock=parted.clock, table=parted.table, jobs=100)
+    other = parted.other()
     parted.at["opened"] = lambda: other.insert((2, "again", None, "2026-01-02", 1))
     result = parted.run(to(1))
     assert parted.rows == before
@@ -214,16 +197,15 @@ def test_a_larger_restore_needs_spark_and_changes_nothing(
     parted: Lake, limits: Limits, why: str
 ) -> None:
     changed_everywhere(parted)
-    before = directories(parted), parted.rows
+    before = parted.directories, parted.rows
     with pytest.raises(SparkNeededError, match=why):
         parted.run(to(1), limits=limits)
-    assert ((directories(parted), parted.rows), parted.server.locks) == (before, {})
+    assert ((parted.directories, parted.rows), parted.server.locks) == (before, {})
 
 
 def test_rows_with_one_row_id_need_spark(lake: Lake) -> None:
     lake.insert((1, "a", None))
-    root = Path(lake.table.location.removeprefix("file:"))
-    (first,) = root.glob("delta_*")
+    (first,) = lake.root.glob("delta_*")
     twin = [event(1, 0, {"id": 1, "name": "twin", "price": None})]
     lake.insert((2, "b", None))
     write_acid(first / "bucket_00000", twin, twin, row=ROW)
@@ -252,9 +234,8 @@ def test_constraints_need_spark(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET, FileFormat.AVRO])
 def test_a_restore_copies_the_files_of_an_insert_only_table(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path, format_: FileFormat
+    warehouse: Warehouse, format_: FileFormat
 ) -> None:
-    warehouse = Warehouse(server, clock, tmp_path)
     day = {"partition_columns": DAY[:1]}
     warehouse.create(kind=TransactionalKind.INSERT_ONLY, format=format_, **day)
     jan, feb = dt.date(2026, 1, 1), dt.date(2026, 2, 1)
@@ -274,10 +255,9 @@ def test_a_restore_copies_the_files_of_an_insert_only_table(
 
 @pytest.mark.parametrize("version", [4, 6, None])
 def test_a_restore_keeps_old_dates_of_original_files_without_a_calendar(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path, version: int | None
+    warehouse: Warehouse, tmp_path: Path, version: int | None
 ) -> None:
     """In a base, the same bytes would be read as Hive's own: in the proleptic calendar."""
-    warehouse = Warehouse(server, clock, tmp_path)
     warehouse.create(
         kind=TransactionalKind.INSERT_ONLY,
         columns=(Column(name="d", type="date"), Column(name="t", type="timestamp")),
@@ -318,10 +298,7 @@ def texts(table: Any) -> list[tuple[str, ...]]:  # noqa: ANN401 - a table of the
     return sorted(zip(*[[str(v)[:10] for v in column] for column in columns], strict=True))
 
 
-def test_text_files_need_spark_because_they_do_not_state_their_rows(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    warehouse = Warehouse(server, clock, tmp_path)
+def test_text_files_need_spark_because_they_do_not_state_their_rows(warehouse: Warehouse) -> None:
     warehouse.create(kind=TransactionalKind.INSERT_ONLY, format=FileFormat.TEXT)
     with warehouse.connect() as lake:
         lake.table(T).append(rows(1))
@@ -330,10 +307,7 @@ def test_text_files_need_spark_because_they_do_not_state_their_rows(
             run_in_process(job)
 
 
-def test_avro_files_are_counted_only_within_the_limit(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    warehouse = Warehouse(server, clock, tmp_path)
+def test_avro_files_are_counted_only_within_the_limit(warehouse: Warehouse) -> None:
     warehouse.create(kind=TransactionalKind.INSERT_ONLY, format=FileFormat.AVRO)
     with warehouse.connect() as lake:
         lake.table(T).append(rows(1))

@@ -98,7 +98,7 @@ def test_the_fields_of_a_struct_are_found_by_name() -> None:
         ("decimal(3,1)", pa.array([100]), "the value is bigint .*does not fit in precision"),
         ("decimal(3,1)", pa.array([0.5]), "but the value is double"),
         ("string", pa.array([1]), "is string, but the value is bigint"),
-        ("varchar(2)", pa.array(["abc"]), "a string of 3 characters"),
+        ("varchar(2)", pa.array(["abc"]), "a string of 3 characters; shorten it"),
         ("date", pa.array([DAY]), "is date, but the value is timestamp"),
         ("date", pa.array([1], pa.date64()), "would lose data"),
         (

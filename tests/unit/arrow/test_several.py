@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,17 +18,9 @@ from airflow_hiveacid.jobs.statements import (
     UpdateSpec,
 )
 from tests.contract.fake_metastore import FakeMetastore
-from tests.unit.arrow.lake import DAY, INSERT_ALL, UPDATE_ALL, Lake, made, values
-
-if TYPE_CHECKING:
-    from tests.contract.manual_clock import ManualClock
+from tests.unit.arrow.lake import INSERT_ALL, UPDATE_ALL, Lake, values
 
 T = "default.s"
-
-
-@pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
 
 
 def insert(lake: Lake, *rows: tuple[object, ...]) -> InsertSpec:
@@ -61,14 +51,11 @@ def test_each_statement_sees_the_changes_of_the_earlier_ones(lake: Lake) -> None
     assert len(result.details["statements"]) == 4  # type: ignore[arg-type]
 
 
-def test_a_new_partition_of_an_earlier_statement_is_read(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
+def test_a_new_partition_of_an_earlier_statement_is_read(parted: Lake) -> None:
     delete = DeleteSpec(target=T, where="id = 1 AND part = 7")
-    first = insert(lake, (1, "a", None, "2026-01-01", 7), (2, "b", None, "2026-01-01", 7))
-    lake.run(TransactionSpec(statements=(first, delete)))
-    assert lake.rows == [(2, "b", None, "2026-01-01", "7")]
+    first = insert(parted, (1, "a", None, "2026-01-01", 7), (2, "b", None, "2026-01-01", 7))
+    parted.run(TransactionSpec(statements=(first, delete)))
+    assert parted.rows == [(2, "b", None, "2026-01-01", "7")]
 
 
 def test_nothing_of_a_transaction_is_done_if_a_statement_needs_spark(lake: Lake) -> None:
@@ -94,14 +81,9 @@ def test_rows_behind_an_overwrite_are_refused_as_by_spark(lake: Lake) -> None:
     [({"part": "7"}, True), ({"day": "2026-01-02", "part": "7"}, False), ({}, True)],
 )
 def test_an_insert_beside_a_truncation_is_judged_by_its_partition_clause_not_by_its_rows(
-    server: FakeMetastore,
-    clock: ManualClock,
-    tmp_path: Path,
-    static: dict[str, str],
-    is_refused: bool,
+    parted: Lake, static: dict[str, str], is_refused: bool
 ) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
-    lake.insert((1, "old", None, "2026-01-01", 7))
+    parted.insert((1, "old", None, "2026-01-01", 7))
     truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "7"})
     row = {"id": 2, "name": "new", "price": None, "day": "2026-01-02", "part": 7}
     columns = tuple(name for name in row if name not in static)
@@ -111,33 +93,26 @@ def test_an_insert_beside_a_truncation_is_judged_by_its_partition_clause_not_by_
     both = TransactionSpec(statements=(truncate, into))
     if is_refused:
         with pytest.raises(StatementOrderError):
-            lake.run(both)
+            parted.run(both)
     else:
-        lake.run(both)
-    assert [row[1] for row in lake.rows] == ["old" if is_refused else "new"]
+        parted.run(both)
+    assert [row[1] for row in parted.rows] == ["old" if is_refused else "new"]
 
 
 def test_a_static_insert_without_rows_may_follow_the_truncation_of_another_partition(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
+    parted: Lake,
 ) -> None:
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
-    lake.insert((1, "old", None, "2026-01-01", 7))
+    parted.insert((1, "old", None, "2026-01-01", 7))
     truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "7"})
     source = SourceSpec(columns=("id", "name", "price"), values=())
     into = InsertSpec(target=T, source=source, partition={"day": "2026-01-02", "part": "7"})
-    lake.run(TransactionSpec(statements=(truncate, into)))
-    assert lake.rows == []
+    parted.run(TransactionSpec(statements=(truncate, into)))
+    assert parted.rows == []
 
 
-def test_a_merge_makes_these_calls(
-    server: FakeMetastore,
-    clock: ManualClock,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_merge_makes_these_calls(parted: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """They do not grow with the rows, the files or the partitions that are not touched."""
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
-    lake.insert((1, "a", None, "2026-01-01", 7))
+    parted.insert((1, "a", None, "2026-01-01", 7))
     calls: Counter[str] = Counter()
     fault = FakeMetastore.take_fault
 
@@ -147,7 +122,7 @@ def test_a_merge_makes_these_calls(
 
     monkeypatch.setattr(FakeMetastore, "take_fault", counted)
     row = (1, "b", None, "2026-01-01", 7)
-    lake.merge(row, keys=("id", "day", "part"), clauses=[UPDATE_ALL, INSERT_ALL])
+    parted.merge(row, keys=("id", "day", "part"), clauses=[UPDATE_ALL, INSERT_ALL])
     assert calls == {
         "get_table": 3,
         "constraints": 1,
@@ -167,13 +142,10 @@ def test_a_merge_makes_these_calls(
     }
 
 
-def test_rows_of_several_partitions_behind_an_overwrite_of_one_are_refused(
-    server: FakeMetastore, clock: ManualClock, tmp_path: Path
-) -> None:
+def test_rows_of_several_partitions_behind_an_overwrite_of_one_are_refused(parted: Lake) -> None:
     """They would be invisible below the base of the overwrite."""
-    lake = made(server, clock, tmp_path, partition_columns=DAY)
     rows = [(number, "a", None, "2026-01-01", number) for number in (1, 2)]
-    lake.insert(*rows)
+    parted.insert(*rows)
     truncate = TruncateSpec(target=T, partition={"day": "2026-01-01", "part": "2"})
     with pytest.raises(StatementOrderError):
-        lake.run(TransactionSpec(statements=(truncate, insert(lake, *rows))))
+        parted.run(TransactionSpec(statements=(truncate, insert(parted, *rows))))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     SparkNeededError,
     WriteConflictError,
 )
-from airflow_hiveacid.jobs.job import JobStatus, OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, OnRerun
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
     InsertSpec,
@@ -32,23 +33,21 @@ from airflow_hiveacid.jobs.statements import (
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.plan.statements.parameters import read_parameters
 from airflow_hiveacid.reading import table_view
+from tests.contract.fake_metastore import FakeMetastore
 from tests.unit.arrow.lake import (
-    DAY,
     DELETE_ALL,
     INSERT_ALL,
     ROW,
     UPDATE_ALL,
     KilledError,
     Lake,
+    Make,
     die,
-    made,
 )
 from tests.unit.storage.orc_tables import event, write_acid, write_plain
 
-if TYPE_CHECKING:
-    from airflow_hiveacid.jobs.job import JobResult
-    from tests.contract.fake_metastore import FakeMetastore
-    from tests.contract.manual_clock import ManualClock
+MERGES = json.loads(Path(__file__).with_name("merges.json").read_text())
+_CLAUSES = {"update": UPDATE_ALL, "delete": DELETE_ALL, "insert": INSERT_ALL}
 
 
 def price(text: str) -> Decimal:
@@ -56,18 +55,8 @@ def price(text: str) -> Decimal:
 
 
 @pytest.fixture
-def lake(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path)
-
-
-@pytest.fixture
-def bucketed(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path, bucket_columns=("id",), num_buckets=4)
-
-
-@pytest.fixture
-def parted(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Lake:
-    return made(server, clock, tmp_path, partition_columns=DAY)
+def bucketed(make: Make) -> Lake:
+    return make(bucket_columns=("id",), num_buckets=4)
 
 
 ONE, TWO, THREE = (1, "a", price("1.50")), (2, "b", None), (None, None, price("3.00"))
@@ -136,21 +125,15 @@ def test_an_update_keeps_the_columns_that_it_does_not_set(lake: Lake) -> None:
     assert result.rows.updated == 1
 
 
-def test_a_merge_updates_matched_rows_and_inserts_the_others(lake: Lake) -> None:
-    lake.insert((*ONE[:2], "1.5"), TWO, (None, "n", None))
-    result = lake.merge(
-        (2, "B", "9"), (3, "c", None), (None, "m", None), clauses=[UPDATE_ALL, INSERT_ALL]
-    )
-    expected = [ONE, (2, "B", price("9.00")), (3, "c", None), (None, "m", None), (None, "n", None)]
-    assert lake.rows == sorted(expected, key=str)
-    assert (result.rows.inserted, result.rows.updated, result.rows.deleted) == (2, 1, 0)
-
-
-def test_a_merge_deletes_matched_rows(lake: Lake) -> None:
-    lake.insert(*[(number, None, None) for number in range(5)])
-    result = lake.merge((1, None, None), (3, None, None), (9, None, None), clauses=[DELETE_ALL])
-    assert [row[0] for row in lake.rows] == [0, 2, 4]
-    assert result.rows.deleted == 2
+@pytest.mark.parametrize("name", MERGES)
+def test_a_merge_changes_the_matched_rows_and_inserts_the_others(lake: Lake, name: str) -> None:
+    case = MERGES[name]
+    lake.insert(*case["rows"])
+    clauses = [_CLAUSES[action] for action in case["clauses"]]
+    counts = lake.merge(*case["source"], clauses=clauses, keys=tuple(case["keys"])).rows
+    assert [counts.inserted, counts.updated, counts.deleted] == case["counts"]
+    after = [(id_, name, price and Decimal(price)) for id_, name, price in case["after"]]
+    assert lake.rows == sorted(after, key=str)
 
 
 def test_a_merge_sets_source_columns_and_constants(lake: Lake) -> None:
@@ -160,45 +143,12 @@ def test_a_merge_sets_source_columns_and_constants(lake: Lake) -> None:
     assert lake.rows == [(1, "z", price("7.00")), TWO]
 
 
-def test_a_merge_by_two_keys_matches_both(lake: Lake) -> None:
-    lake.insert((1, "a", None), (1, "b", None), (2, "a", None), (1, None, None))
-    lake.merge(
-        (1, "a", 5),
-        (2, "b", 6),
-        (1, None, 7),
-        keys=("id", "name"),
-        clauses=[UPDATE_ALL, INSERT_ALL],
-    )
-    five, six, seven = (price(f"{n}.00") for n in (5, 6, 7))
-    expected = [(1, "a", five), (1, "b", None), (2, "a", None), (1, None, None)]
-    assert lake.rows == sorted([*expected, (2, "b", six), (1, None, seven)], key=str)
-
-
-def test_a_merge_inserts_a_row_without_a_key_although_all_keys_match(lake: Lake) -> None:
-    lake.insert((1, "a", None), (2, "b", None))
-    lake.merge((None, "n", None), (1, "A", None), (2, "B", None), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert lake.rows == [(1, "A", None), (2, "B", None), (None, "n", None)]
-
-
-def test_a_merge_tells_keys_with_exchanged_values_apart(lake: Lake) -> None:
-    lake.insert((1, "b", None), (2, "a", None))
-    source = ((1, "a", 1), (1, "b", 2), (2, "a", 3), (2, "b", 4))
-    result = lake.merge(*source, keys=("id", "name"), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert lake.rows == [(id_, name, price(f"{n}.00")) for id_, name, n in source]
-    assert (result.rows.inserted, result.rows.updated) == (2, 2)
-
-
 @pytest.mark.parametrize("clause", [UPDATE_ALL, DELETE_ALL])
 def test_two_source_rows_for_one_row_are_refused(lake: Lake, clause: MergeClause) -> None:
     lake.insert((*ONE[:2], "1.5"), TWO)
     with pytest.raises(MergeCardinalityError):
         lake.merge((1, "x", None), (1, "y", None), clauses=[clause])
     assert lake.rows == [ONE, TWO]
-
-
-def test_two_equal_source_keys_without_a_match_are_both_inserted(lake: Lake) -> None:
-    lake.merge((1, "x", None), (1, "y", None), clauses=[UPDATE_ALL, INSERT_ALL])
-    assert [row[1] for row in lake.rows] == ["x", "y"]
 
 
 def test_rows_go_to_the_buckets_of_hives_hash_and_stay_there(bucketed: Lake) -> None:
@@ -250,9 +200,7 @@ def test_a_static_partition_gets_all_rows_and_null_its_own(parted: Lake) -> None
     assert [row[0] for row in parted.rows] == [1]
 
 
-def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(
-    parted: Lake,
-) -> None:
+def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(parted: Lake) -> None:
     parted.insert((1, None, None, "2026-01-01", 1), (2, None, None, "2026-01-02", 2))
     parted.run(TruncateSpec(target="default.s", partition={"part": "1"}))
     assert [row[0] for row in parted.rows] == [2]
@@ -265,7 +213,7 @@ def test_a_truncation_empties_the_table_or_the_partitions_with_these_values(
 def test_rows_from_before_the_table_was_transactional_are_changed_like_others(lake: Lake) -> None:
     import pyarrow as pa  # noqa: PLC0415 - the types of one file
 
-    root = Path(lake.table.location.removeprefix("file:"))
+    root = lake.root
     types = [("id", pa.int64()), ("name", pa.string()), ("price", pa.decimal128(8, 2))]
     rows = [{"id": n, "name": f"o{n}", "price": None} for n in range(4)]
     write_plain(root / "000000_0", rows, row=pa.struct(types))
@@ -307,7 +255,7 @@ def test_a_killed_try_is_repeated_exactly_once(lake: Lake, step: str, *, aborts:
 
 def test_a_change_that_commits_first_wins(lake: Lake) -> None:
     lake.insert((1, "a", None))
-    other = Lake(server=lake.server, clock=lake.clock, table=lake.table, jobs=100)
+    other = lake.other()
     lake.at["opened"] = lambda: other.run(
         UpdateSpec(target="default.s", set={"name": "'first'"}),
         conflict_policy=ConflictPolicy.STRICT,
@@ -322,7 +270,7 @@ def test_a_change_that_commits_first_wins(lake: Lake) -> None:
 
 def test_a_change_sees_rows_that_were_committed_while_it_waited_for_its_locks(lake: Lake) -> None:
     lake.insert((1, "a", None))
-    other = Lake(server=lake.server, clock=lake.clock, table=lake.table, jobs=100)
+    other = lake.other()
     lake.at["allocated"] = lambda: other.insert((2, "late", None))
     result = lake.delete("id >= 1")
     assert (result.rows.deleted, lake.rows) == (2, [])
@@ -338,7 +286,7 @@ def base_of(lake: Lake, *numbers: int) -> None:
     write_id = lake.client.allocate_write_id(txn_id, lake.table.ref)
     rows = [{"id": number, "name": "foreign", "price": None} for number in numbers]
     events = [event(write_id, position, row) for position, row in enumerate(rows)]
-    path = Path(lake.table.location.removeprefix("file:")) / f"base_{write_id:07d}/bucket_00000"
+    path = lake.root / f"base_{write_id:07d}/bucket_00000"
     path.parent.mkdir()
     write_acid(path, events, row=ROW)
     lake.client.commit_txn(txn_id)

@@ -4,107 +4,25 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import MetastoreUnavailableError
 from airflow_hiveacid.format.ids import TxnId
-from airflow_hiveacid.format.table import Column, TableRef
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
-from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.operators.reporting.survey import survey
 from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
-from tests.support.command_line import status_of
 from tests.support.terms import job_terms
-from tests.unit.storage.orc_tables import insert, write_acid
+from tests.unit.cli.commands import Records, Run, Warehouse
 
-COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 QUERY = "hive_20261130101112_01234567-89ab-cdef-0123-456789abcdef"
 DUE = ("--delta-count", "2")
-Records = Callable[..., list[dict[str, Any]]]
-
-
-class Warehouse:
-    """A metastore with tables, each with a number of deltas."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-        self.client = FakeClient(server)
-        self.client.create_database("demo")
-
-    def table(self, name: str, deltas: int = 0, **parameters: str) -> TableRef:
-        ref, location = TableRef("demo", name), self.root / name
-        location.mkdir()
-        self.client.create_table(NewTable(ref=ref, columns=COLUMNS, location=str(location)))
-        if parameters:
-            self.client.set_table_parameters(ref, parameters)
-        for _ in range(deltas):
-            self.write(ref)
-        return ref
-
-    def write(self, ref: TableRef, *, base: bool = False) -> None:
-        txn_id = self.opened(ref)
-        write_id = self.client.allocate_write_id(txn_id, ref)
-        name = f"base_{write_id}" if base else f"delta_{write_id}_{write_id}_0"
-        path = self.root / ref.name / name / "bucket_00000"
-        write_acid(path, [insert(write_id, 0, int(write_id))])
-        self.client.commit_txn(txn_id)
-
-    def opened(self, *refs: TableRef, writes: bool = True, job: str = "etl/load") -> TxnId:
-        """An open transaction with a lock on each table."""
-        txn_id = self.client.open_txn()
-        operation = DataOperation.INSERT if writes else DataOperation.SELECT
-        accesses = [
-            TableAccess(table=self.client.get_table(ref), operations=frozenset({operation}))
-            for ref in refs
-        ]
-        reads, written = ([], accesses) if writes else (accesses, [])
-        locks = components_for(reads, written, self.client.generation)
-        self.client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info=job))
-        return txn_id
-
-
-@pytest.fixture
-def warehouse(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Warehouse:
-    made = Warehouse(tmp_path)
-    connect = "airflow_hiveacid.metastore.client.connect"
-    monkeypatch.setattr(connect, lambda _: FakeClient(made.client.server))
-    return made
-
-
-@pytest.fixture
-def run(warehouse: Warehouse, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    assert warehouse
-
-    def command(*argv: str, status: int = 0) -> str:
-        assert status_of(argv) == status
-        printed = capsys.readouterr()
-        return printed.out or printed.err
-
-    return command
-
-
-@pytest.fixture
-def records(run: Callable[..., str]) -> Records:
-    def command(*argv: str, status: int = 0) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(run(*argv, "-o", "json", status=status))
-        return found
-
-    return command
 
 
 def states_in(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
@@ -112,12 +30,12 @@ def states_in(found: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def test_health_lists_the_worst_table_first_and_counts_the_others(
-    warehouse: Warehouse, run: Callable[..., str], records: Records
+    warehouse: Warehouse, run: Run, records: Records
 ) -> None:
     warehouse.table("fine", 1)
     warehouse.table("due", 2)
     warehouse.table("most_due", 3)
-    warehouse.table("off", NO_AUTO_COMPACTION="true")
+    warehouse.table("off", parameters={"NO_AUTO_COMPACTION": "true"})
     gone = warehouse.table("gone")
     (warehouse.root / gone.name).rmdir()
     found = records("health", *DUE, status=7)
@@ -141,10 +59,10 @@ def test_health_lists_the_worst_table_first_and_counts_the_others(
 
 
 def test_a_table_that_is_switched_off_needs_a_person_only_if_it_is_due(
-    warehouse: Warehouse, run: Callable[..., str], records: Records
+    warehouse: Warehouse, run: Run, records: Records
 ) -> None:
     for name in ("off", "other"):
-        warehouse.table(name, 2, NO_AUTO_COMPACTION="true")
+        warehouse.table(name, 2, parameters={"NO_AUTO_COMPACTION": "true"})
     assert states_in(records("health")) == [
         ("demo.off", "switched off"),
         ("demo.other", "switched off"),
@@ -162,7 +80,7 @@ def test_a_table_that_is_switched_off_needs_a_person_only_if_it_is_due(
 
 
 def test_the_status_of_health_says_whether_tables_are_due_blocked_or_fine(
-    warehouse: Warehouse, run: Callable[..., str]
+    warehouse: Warehouse, run: Run
 ) -> None:
     assert run("health") == "no table\n"
     warehouse.table("a", 2)
@@ -189,7 +107,7 @@ def test_the_status_of_health_says_whether_tables_are_due_blocked_or_fine(
     ],
 )
 def test_tables_that_do_not_exist_are_an_error_that_names_similar_ones(
-    warehouse: Warehouse, run: Callable[..., str], argv: str, status: int, why: str
+    warehouse: Warehouse, run: Run, argv: str, status: int, why: str
 ) -> None:
     warehouse.table("orders", 1)
     warehouse.table("customers")
@@ -198,7 +116,7 @@ def test_tables_that_do_not_exist_are_an_error_that_names_similar_ones(
 
 
 def test_an_error_of_a_suggestion_does_not_hide_the_first_error(
-    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: FakeClient) -> None:
         raise MetastoreUnavailableError(uris=("thrift://a:1",), method="m", reason="gone")
@@ -208,13 +126,13 @@ def test_an_error_of_a_suggestion_does_not_hide_the_first_error(
 
 
 def test_explain_names_a_cause_once_with_all_tables_that_it_affects(
-    warehouse: Warehouse, records: Records, run: Callable[..., str]
+    warehouse: Warehouse, records: Records, run: Run
 ) -> None:
     refs = [warehouse.table(name, 1) for name in "abc"]
     txn_id = warehouse.opened(*refs, writes=False)
     for ref in refs[:2]:
         warehouse.write(ref, base=True)
-    off = warehouse.table("off", NO_CLEANUP="true")
+    off = warehouse.table("off", parameters={"NO_CLEANUP": "true"})
     (warehouse.root / off.name).rmdir()
     found = records("explain", "demo.*", status=7)
     assert [(one["state"], one["tables"]) for one in found] == [
@@ -243,10 +161,7 @@ def test_explain_names_due_tables_together_and_one_table_with_its_details(
 
 
 def test_explain_names_the_first_and_the_last_end_of_one_retention(
-    warehouse: Warehouse,
-    records: Records,
-    run: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
+    warehouse: Warehouse, records: Records, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = [0]
     monkeypatch.setattr(Cleaner, "_time_s", lambda _: 1e9 + 86400 * days[0])
@@ -334,11 +249,11 @@ def test_the_writer_of_each_table_is_found_among_many_transactions_by_its_lock(
 
 
 def test_plan_sums_up_each_table_that_is_due_failed_or_skipped(
-    warehouse: Warehouse, run: Callable[..., str], records: Records
+    warehouse: Warehouse, run: Run, records: Records
 ) -> None:
     warehouse.table("due", 3)
     warehouse.table("fine", 1)
-    warehouse.table("off", NO_AUTO_COMPACTION="true")
+    warehouse.table("off", parameters={"NO_AUTO_COMPACTION": "true"})
     gone = warehouse.table("gone")
     (warehouse.root / gone.name).rmdir()
     found = records("plan", "demo.*", *DUE, status=7)
@@ -357,7 +272,7 @@ def test_plan_sums_up_each_table_that_is_due_failed_or_skipped(
 
 
 def test_a_planned_cleaning_sums_up_each_table_and_changes_nothing(
-    warehouse: Warehouse, run: Callable[..., str], records: Records
+    warehouse: Warehouse, run: Run, records: Records
 ) -> None:
     warehouse.table("fine", 1)
     names = ("demo.old", "demo.older")

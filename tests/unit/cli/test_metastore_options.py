@@ -94,17 +94,6 @@ def test_a_secret_on_the_command_line_is_refused_and_not_printed(
 
 
 @pytest.mark.parametrize(
-    "option", ["--authentication none", "--secret-in-clear", "--user etl", "--ca-certificate /c"]
-)
-def test_metastore_options_cannot_be_used_with_a_location(
-    option: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    argv = f"inspect --location /t --write-ids db.t:1:1:: {option}"
-    assert status_of(argv.split()) == 2
-    assert f"{option.partition(' ')[0]} cannot be used with --location" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "command",
     ["scan", "inspect", "convert --to full_acid --dry-run", "health", "explain", "history"],
 )

@@ -22,7 +22,7 @@ import yaml
 from airflow_hiveacid.arrow import compaction
 from airflow_hiveacid.cli.output import Answer, field, shown
 from airflow_hiveacid.format.codec import to_json
-from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
+from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CorruptFileError,
     MetastoreCallError,
@@ -44,7 +44,6 @@ from airflow_hiveacid.maintenance.compaction_facts import CompactionOutcome
 from airflow_hiveacid.maintenance.pauses import note_failure
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
-from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import OpenTxn
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.operators.reporting import findings, survey as surveys
@@ -59,73 +58,23 @@ from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from airflow_hiveacid.versions.history import VersionEntry
 from airflow_hiveacid.writing.job import WritingJob
 from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
 from tests.support.command_line import status_of
 from tests.support.terms import job_terms
+from tests.unit.cli.commands import COLUMNS, Records, Run, Warehouse
 from tests.unit.storage.orc_tables import insert, write_acid
 
-COLUMNS = (Column(name="id", type="int"), Column(name="name", type="string"))
 REF = TableRef("demo", "t")
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeClient:
-    """A table of two deltas."""
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock(), txn_timeout_s=300.0)
-    connect = "airflow_hiveacid.metastore.client.connect"
-    monkeypatch.setattr(connect, lambda _: FakeClient(server))
-    client = FakeClient(server)
-    client.create_database("demo")
-    client.create_table(NewTable(ref=REF, columns=COLUMNS, location=str(tmp_path / "t")))
-    for _ in range(2):
-        write(client, tmp_path)
-    return client
-
-
-def opened(client: FakeClient, operation: DataOperation, job: str = "etl/load") -> TxnId:
-    """An open transaction of a job that has a lock on the table."""
-    txn_id = client.open_txn()
-    access = TableAccess(table=client.get_table(REF), operations=frozenset({operation}))
-    is_read = operation is DataOperation.SELECT
-    locks = components_for(*([access], []) if is_read else ([], [access]), client.generation)
-    client.lock(LockRequest(txn_id=txn_id, components=locks, agent_info=job))
-    return txn_id
-
-
-def write(client: FakeClient, root: Path, *, base: bool = False, ends: bool = True) -> TxnId:
-    txn_id = opened(client, DataOperation.INSERT)
-    write_id = client.allocate_write_id(txn_id, REF)
-    name = f"base_{write_id}" if base else f"delta_{write_id}_{write_id}_0"
-    write_acid(root / "t" / name / "bucket_00000", [insert(write_id, 0, int(write_id))])
-    if ends:
-        client.commit_txn(txn_id)
-    return txn_id
-
-
-@pytest.fixture
-def run(client: FakeClient, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    assert client
-
-    def command(*argv: str, status: int = 0) -> str:
-        assert status_of(argv) == status
-        printed = capsys.readouterr()
-        return printed.err if status else printed.out
-
-    return command
-
-
-@pytest.fixture
-def records(run: Callable[..., str]) -> Callable[..., list[dict[str, Any]]]:
-    def command(*argv: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(run(*argv, "-o", "json"))
-        return found
-
-    return command
+def warehouse(warehouse: Warehouse) -> Warehouse:
+    """With a table of two deltas."""
+    warehouse.table("t", 2)
+    return warehouse
 
 
 def test_tables_without_transactions_are_listed_only_with_the_option_all(
-    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, run: Run, records: Records
 ) -> None:
     flat = TableRef("demo", "flat")
     client.create_table(NewTable(ref=flat, columns=COLUMNS, kind=TransactionalKind.NONE))
@@ -138,9 +87,9 @@ def test_tables_without_transactions_are_listed_only_with_the_option_all(
 
 
 def test_the_transactions_that_were_aborted_before_an_error_are_printed(
-    client: FakeClient, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    warehouse: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    txn_id, real = opened(client, DataOperation.SELECT), FakeClient.abort_txn
+    txn_id, real = warehouse.opened(REF, writes=False), FakeClient.abort_txn
 
     def abort(self: FakeClient, number: TxnId) -> bool:
         if number == 998:
@@ -155,7 +104,7 @@ def test_the_transactions_that_were_aborted_before_an_error_are_printed(
 
 
 def test_tables_that_cannot_be_read_are_reported_after_the_others(
-    client: FakeClient, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    client: FakeClient, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     denied, real = TableRef("demo", "denied"), FakeClient.get_table
     client.create_table(NewTable(ref=denied, columns=COLUMNS))
@@ -223,16 +172,19 @@ def test_characters_that_the_terminal_cannot_encode_are_escaped(
 
 
 def test_a_command_does_nothing_if_standard_output_is_closed(
-    client: FakeClient, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    warehouse: Warehouse,
+    client: FakeClient,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    txn_id = opened(client, DataOperation.SELECT)
+    txn_id = warehouse.opened(REF, writes=False)
     monkeypatch.setattr(sys, "stdout", None)
     assert status_of(["abort", str(txn_id)]) == 2
     assert "standard output is closed, so nothing was done" in capsys.readouterr().err
     assert txn_id in client.valid_txns().open
 
 
-def test_every_output_format_contains_the_same_records(run: Callable[..., str]) -> None:
+def test_every_output_format_contains_the_same_records(run: Run) -> None:
     found = json.loads(run("tables", "-o", "json"))
     assert yaml.safe_load(run("tables", "-o", "yaml")) == found
     head, line = run("tables", "-o", "plain").splitlines()
@@ -244,9 +196,7 @@ def test_every_output_format_contains_the_same_records(run: Callable[..., str]) 
     assert "readable for" not in drawn[0], "people do not see a column without any value"
 
 
-def test_health_names_the_thresholds_that_are_reached(
-    records: Callable[..., list[dict[str, Any]]], run: Callable[..., str]
-) -> None:
+def test_health_names_the_thresholds_that_are_reached(records: Records, run: Run) -> None:
     (fine,) = records("health", "demo.t")
     assert (fine["delta_count"], fine["why"]) == (2, None)
     (due,) = records("health", "demo.t", "--delta-count", "2")
@@ -255,7 +205,7 @@ def test_health_names_the_thresholds_that_are_reached(
 
 
 def test_commands_use_the_tables_own_threshold_unless_an_option_sets_one(
-    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, records: Records
 ) -> None:
     client.set_table_parameters(REF, {COUNT_PARAMETER: "2"})
     why = f"2 delta directories (threshold 2 by table parameter {COUNT_PARAMETER})"
@@ -268,9 +218,7 @@ def test_commands_use_the_tables_own_threshold_unless_an_option_sets_one(
         assert records("explain", "demo.t", *options)[0]["state"] == "fine"
 
 
-def test_commands_agree_on_further_thresholds(
-    records: Callable[..., list[dict[str, Any]]], run: Callable[..., str]
-) -> None:
+def test_commands_agree_on_further_thresholds(records: Records, run: Run) -> None:
     option = ("--also-when", "small_files=1,deleted_rows=1")
     why = "1 small files (threshold 1)"
     assert records("health", "demo.t", *option)[0]["why"] == why
@@ -281,7 +229,7 @@ def test_commands_agree_on_further_thresholds(
 
 
 def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collection(
-    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, records: Records
 ) -> None:
     client.set_table_parameters(REF, {COUNT_PARAMETER: "few", RATIO_PARAMETER: "0.3"})
     (one,) = survey(client, ["demo.*"], GivenThresholds()).numbers
@@ -299,13 +247,13 @@ def test_a_wrong_threshold_of_a_table_is_a_finding_and_does_not_fail_the_collect
 
 
 def test_the_collector_knows_rows_of_a_base_workers_of_ended_entries_and_the_oldest_transaction(
-    client: FakeClient, tmp_path: Path
+    warehouse: Warehouse, client: FakeClient, tmp_path: Path
 ) -> None:
     (numbers,) = survey(client, ["demo.*"], GivenThresholds()).numbers
     assert numbers.row.last_compaction_s == 0, "never compacted"
     assert numbers.details["thresholds"] == [[10, 0.1]]
-    write(client, tmp_path, base=True)
-    txn_id = opened(client, DataOperation.SELECT)
+    warehouse.write(REF, base=True)
+    txn_id = warehouse.opened(REF, writes=False)
     client.request_compaction(REF, None, CompactionType.MAJOR)
     claim = client.find_next_compaction("w", worker_version="4")
     assert claim is not None
@@ -324,10 +272,10 @@ def test_the_collector_knows_rows_of_a_base_workers_of_ended_entries_and_the_old
 
 
 def test_a_table_shares_the_cause_of_its_state_but_not_of_a_less_urgent_finding(
-    client: FakeClient, tmp_path: Path
+    warehouse: Warehouse, client: FakeClient
 ) -> None:
-    txn_id = write(client, tmp_path, ends=False)
-    write(client, tmp_path)
+    txn_id = warehouse.write(REF, ends=False)
+    warehouse.write(REF)
     (due,) = survey(client, ["demo.*"], GivenThresholds(delta_count=2)).numbers
     assert (due.row.state, due.cause, due.remedy) == ("due", "", "")
     (blocked,) = survey(client, ["demo.*"], GivenThresholds(delta_count=3)).numbers
@@ -371,9 +319,9 @@ def test_an_error_in_the_numbers_of_a_table_does_not_end_the_collection(
 
 
 def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(
-    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+    warehouse: Warehouse, run: Run, records: Records
 ) -> None:
-    txn_id = opened(client, DataOperation.SELECT)
+    txn_id = warehouse.opened(REF, writes=False)
     (found,) = records("transactions")
     assert (found["txn_id"], found["job"], found["tables"]) == (txn_id, "etl/load", ["demo.t"])
     (lock,) = records("locks", "demo.t")
@@ -389,11 +337,9 @@ def test_a_transaction_is_listed_with_its_job_and_tables_and_can_be_aborted(
 
 
 def test_the_locks_of_a_materialized_view_are_listed(
-    client: FakeClient,
-    records: Callable[..., list[dict[str, Any]]],
-    monkeypatch: pytest.MonkeyPatch,
+    warehouse: Warehouse, records: Records, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    txn_id = opened(client, DataOperation.SELECT)
+    txn_id = warehouse.opened(REF, writes=False)
     monkeypatch.setattr(FakeClient, "get_source", FakeClient.get_table)
     monkeypatch.setattr(FakeClient, "get_table", None)  # it refuses what only Hive may change
     assert [lock["txn_id"] for lock in records("locks", "demo.t")] == [txn_id]
@@ -402,10 +348,11 @@ def test_the_locks_of_a_materialized_view_are_listed(
 # ---- explain -------------------------------------------------------------------------------------
 
 
+Explained = Callable[..., list[tuple[str, str, str]]]
+
+
 @pytest.fixture
-def explained(
-    records: Callable[..., list[dict[str, Any]]], tmp_path: Path
-) -> Callable[..., list[tuple[str, str, str]]]:
+def explained(records: Records, tmp_path: Path) -> Explained:
     """What `explain` says; it must change nothing."""
 
     def explain(*argv: str) -> list[tuple[str, str, str]]:
@@ -418,7 +365,7 @@ def explained(
 
 
 def test_explain_reports_a_table_that_needs_no_maintenance_as_fine(
-    explained: Callable[..., list[tuple[str, str, str]]], run: Callable[..., str]
+    explained: Explained, run: Run
 ) -> None:
     (compaction, cleaning) = explained()
     assert compaction[:2] == ("compaction", "fine")
@@ -429,7 +376,7 @@ def test_explain_reports_a_table_that_needs_no_maintenance_as_fine(
 
 
 def test_explain_lists_table_properties_that_block_maintenance_before_due_work(
-    client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
+    client: FakeClient, explained: Explained
 ) -> None:
     client.set_table_parameters(REF, {"NO_AUTO_COMPACTION": "true", "NO_CLEANUP": "true"})
     (switch, other, due) = explained("--delta-count", "2")
@@ -444,8 +391,8 @@ def test_explain_lists_table_properties_that_block_maintenance_before_due_work(
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 def test_a_compaction_at_work_is_among_the_locks_of_its_table_and_the_table_is_not_due(
     client: FakeClient,
-    records: Callable[..., list[dict[str, Any]]],
-    explained: Callable[..., list[tuple[str, str, str]]],
+    records: Records,
+    explained: Explained,
     generation: MetastoreGeneration,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -476,10 +423,10 @@ def test_a_compaction_at_work_is_among_the_locks_of_its_table_and_the_table_is_n
 
 
 def test_explain_names_the_open_write_that_blocks_a_due_compaction(
-    client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
+    warehouse: Warehouse, explained: Explained
 ) -> None:
-    txn_id = write(client, tmp_path, ends=False)
-    write(client, tmp_path)
+    txn_id = warehouse.write(REF, ends=False)
+    warehouse.write(REF)
     held = explained("--delta-count", "3")[0]
     assert held[:2] == ("compaction", "blocked")
     assert "write ID 3 is open" in held[2]
@@ -490,10 +437,10 @@ def test_explain_names_the_open_write_that_blocks_a_due_compaction(
 
 
 def test_explain_names_the_reader_that_keeps_files_and_the_command_to_abort_it(
-    client: FakeClient, tmp_path: Path, explained: Callable[..., list[tuple[str, str, str]]]
+    warehouse: Warehouse, client: FakeClient, explained: Explained
 ) -> None:
-    txn_id = opened(client, DataOperation.SELECT, job="report/daily")
-    write(client, tmp_path, base=True)
+    txn_id = warehouse.opened(REF, writes=False, job="report/daily")
+    warehouse.write(REF, base=True)
     kept = explained()[0]
     assert kept[:2] == ("cleaning", "blocked")
     assert kept[2].startswith(f"2 paths kept: transaction {txn_id} ")
@@ -505,18 +452,18 @@ def test_explain_names_the_reader_that_keeps_files_and_the_command_to_abort_it(
 
 @pytest.mark.parametrize("generation", MetastoreGeneration)
 def test_of_several_open_transactions_explain_names_the_one_that_has_the_write_id(
+    warehouse: Warehouse,
     client: FakeClient,
-    tmp_path: Path,
-    explained: Callable[..., list[tuple[str, str, str]]],
+    explained: Explained,
     monkeypatch: pytest.MonkeyPatch,
     generation: MetastoreGeneration,
 ) -> None:
     client.server.generation = generation
     lockless = client.open_txn()
     client.allocate_write_id(lockless, REF)
-    reader = opened(client, DataOperation.SELECT, job="report/daily")
-    later = write(client, tmp_path, ends=False)
-    write(client, tmp_path)
+    reader = warehouse.opened(REF, writes=False, job="report/daily")
+    later = warehouse.write(REF, ends=False)
+    warehouse.write(REF)
     held = explained("--delta-count", "3")[0][2]
     assert f"transaction {lockless} (" in held
     assert f"transaction {reader}" not in held
@@ -531,19 +478,14 @@ def test_of_several_open_transactions_explain_names_the_one_that_has_the_write_i
 
 
 def test_paths_kept_for_one_reader_are_one_finding_although_its_age_grows(
+    warehouse: Warehouse,
     client: FakeClient,
     tmp_path: Path,
-    run: Callable[..., str],
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("demo", "p"),
-            columns=COLUMNS,
-            partition_columns=(Column(name="k", type="int"),),
-            location=str(tmp_path / "p"),
-        )
-    )
+    columns = (Column(name="k", type="int"),)
+    table = client.get_table(warehouse.table("p", partition_columns=columns))
     client.add_partitions(table, [table.partition_name([str(k)]) for k in range(3)])
     for name in ("delta_1_1_0", "base_2"):
         txn_id = client.open_txn()
@@ -567,7 +509,7 @@ def test_paths_kept_for_one_reader_are_one_finding_although_its_age_grows(
 
 
 def test_explain_reports_queued_and_failed_compactions_with_their_messages(
-    client: FakeClient, explained: Callable[..., list[tuple[str, str, str]]]
+    client: FakeClient, explained: Explained
 ) -> None:
     client.request_compaction(REF, None, CompactionType.MAJOR)
     waiting = explained("--delta-count", "2")[0]
@@ -584,7 +526,7 @@ def test_explain_reports_queued_and_failed_compactions_with_their_messages(
 
 @pytest.mark.promise("C17")
 def test_health_and_explain_show_a_paused_partition_and_collected_findings_omit_the_error(
-    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, run: Run, records: Records
 ) -> None:
     (whole,) = client.list_partitions(client.get_table(REF))
     for night in "12":
@@ -607,7 +549,7 @@ def test_health_and_explain_show_a_paused_partition_and_collected_findings_omit_
 
 @pytest.mark.promise("C21")
 def test_the_compactions_of_a_table_are_cancelled_and_listed(
-    client: FakeClient, run: Callable[..., str], records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, run: Run, records: Records
 ) -> None:
     client.request_compaction(REF, None, CompactionType.MAJOR)
     found = records("cancel", "demo.t", "--partition", "")
@@ -633,7 +575,7 @@ def test_explain_limits_the_findings_of_one_kind_and_counts_the_rest() -> None:
 
 
 def test_a_plan_includes_a_compaction_that_a_different_client_requested(
-    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
+    client: FakeClient, records: Records
 ) -> None:
     (fine,) = records("plan", "demo.t")
     assert fine["kind"] == "none"
@@ -645,9 +587,7 @@ def test_a_plan_includes_a_compaction_that_a_different_client_requested(
     assert client.show_compactions(REF) == before
 
 
-def test_a_compaction_is_planned_without_spark(
-    client: FakeClient, records: Callable[..., list[dict[str, Any]]]
-) -> None:
+def test_a_compaction_is_planned_without_spark(client: FakeClient, records: Records) -> None:
     (below,) = records("plan", "demo.t")
     assert (below["kind"], below["done"]) == ("none", False)
     (due,) = records("plan", "demo.t", "--delta-count", "2")
@@ -662,17 +602,14 @@ def test_a_compaction_is_planned_without_spark(
 
 @pytest.mark.parametrize("choice", ["minor", "auto"])
 def test_a_plan_says_that_no_delta_lies_below_the_open_write(
-    client: FakeClient,
-    tmp_path: Path,
-    records: Callable[..., list[dict[str, Any]]],
-    choice: str,
+    warehouse: Warehouse, records: Records, choice: str
 ) -> None:
-    write(client, tmp_path, base=True)
+    warehouse.write(REF, base=True)
     (none,) = records("plan", "demo.t", "--choice", choice)
     assert none["why"] == "there is no delta"
-    write(client, tmp_path, ends=False)
+    warehouse.write(REF, ends=False)
     (early,) = records("plan", "demo.t", "--choice", choice)
-    write(client, tmp_path)
+    warehouse.write(REF)
     (plan,) = records("plan", "demo.t", "--choice", choice)
     below = "there is no delta below write ID 4"
     assert plan["why"] == early["why"] == (below if choice == "auto" else f"{below}, which is open")
@@ -689,9 +626,7 @@ def _compacted(job: WritingJob) -> JobResult:
     )
 
 
-def test_each_compact_command_starts_a_new_job(
-    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_compact_command_starts_a_new_job(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     jobs: list[JobSpec] = []
 
     def compact(job: WritingJob) -> JobResult:
@@ -707,9 +642,7 @@ def test_each_compact_command_starts_a_new_job(
     assert len({job.job_key for job in jobs}) == 2, "a second command is no retry"
 
 
-def test_a_small_compaction_runs_in_the_process_of_the_command(
-    run: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_small_compaction_runs_in_the_process_of_the_command(run: Run, tmp_path: Path) -> None:
     (line,) = run("compact", "demo.t", "-o", "plain").splitlines()[1:]
     assert line.split()[:2] == ["(table)", "none"]
     told = run("compact", "demo.t", "--delta-count", "2").splitlines()
@@ -718,7 +651,7 @@ def test_a_small_compaction_runs_in_the_process_of_the_command(
 
 
 def test_a_large_compaction_runs_with_pyspark_or_names_the_environment_for_it(
-    run: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     variable = "AIRFLOW__HIVEACID__SPARK_BIN_DIR"
     monkeypatch.delenv(variable, raising=False)
@@ -744,12 +677,9 @@ def test_a_large_compaction_runs_with_pyspark_or_names_the_environment_for_it(
 
 
 def test_a_cleaning_is_planned_and_done_without_spark(
-    client: FakeClient,
-    tmp_path: Path,
-    run: Callable[..., str],
-    records: Callable[..., list[dict[str, Any]]],
+    warehouse: Warehouse, tmp_path: Path, run: Run, records: Records
 ) -> None:
-    write(client, tmp_path, base=True)
+    warehouse.write(REF, base=True)
     before = sorted(tmp_path.rglob("*"))
     planned = records("clean", "demo.t", "--dry-run")
     assert [(one["action"], one["path"]) for one in planned] == [
@@ -761,25 +691,15 @@ def test_a_cleaning_is_planned_and_done_without_spark(
     assert [path.name for path in (tmp_path / "t").glob("[bd]*_*")] == ["base_3"]
 
 
-def _partitioned_table(client: FakeClient, location: Path) -> TableRef:
-    ref, day = TableRef("demo", "parts"), Column(name="day", type="int")
-    client.create_table(
-        NewTable(ref=ref, columns=COLUMNS, partition_columns=(day,), location=str(location))
-    )
-    return ref
+DAY = (Column(name="day", type="int"),)
 
 
 @pytest.mark.promise("K9")
 def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
-    client: FakeClient,
-    tmp_path: Path,
-    run: Callable[..., str],
-    records: Callable[..., list[dict[str, Any]]],
+    warehouse: Warehouse, client: FakeClient, run: Run, records: Records
 ) -> None:
-    location = tmp_path / "parts"
-    parts = _partitioned_table(client, location)
-    location.mkdir()
-    stray = location / "stray"
+    parts = warehouse.table("parts", partition_columns=DAY)
+    stray = warehouse.root / "parts" / "stray"
     stray.write_text("rows")
     os.utime(stray, (1e9, 1e9))
     (one,) = records("clean", "demo.parts")
@@ -802,15 +722,11 @@ def test_a_cleaning_lists_unknown_files_and_removes_old_ones_on_request(
 
 
 def test_a_cleaning_dry_run_changes_no_queue_entry_and_removes_no_staged_files(
-    client: FakeClient,
-    tmp_path: Path,
-    run: Callable[..., str],
-    records: Callable[..., list[dict[str, Any]]],
+    warehouse: Warehouse, client: FakeClient, run: Run, records: Records
 ) -> None:
-    location = tmp_path / "parts"
-    parts = _partitioned_table(client, location)
-    left = location / staging_directory("1-killed")
-    left.mkdir(parents=True)
+    parts = warehouse.table("parts", partition_columns=DAY)
+    left = warehouse.root / "parts" / staging_directory("1-killed")
+    left.mkdir()
     os.utime(left, (0, 0))
     client.request_compaction(parts, None, CompactionType.MAJOR, pool=our_pool(uuid.uuid4()))
     before = client.show_compactions(parts)
@@ -850,10 +766,10 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return directory
 
 
+@pytest.mark.usefixtures("machine")
 def test_the_check_passes_on_a_complete_machine_and_leaves_no_probe_files(
-    machine: Path, tmp_path: Path, run: Callable[..., str]
+    tmp_path: Path, run: Run
 ) -> None:
-    assert machine.exists()
     told = run("check", "--result-dir", f"file:{tmp_path}/results").splitlines()
     assert [line.partition(":")[0] for line in told] == [
         "ok      metastore",
@@ -866,13 +782,12 @@ def test_the_check_passes_on_a_complete_machine_and_leaves_no_probe_files(
     assert [*(tmp_path / "results").rglob("*")] == []
 
 
-def test_the_check_passes_with_the_oldest_supported_java(
-    machine: Path, run: Callable[..., str]
-) -> None:
+def test_the_check_passes_with_the_oldest_supported_java(machine: Path, run: Run) -> None:
     program(machine / "java", 'openjdk version "11.0.13" 2021-10-19')
     assert f"ok      Java: Java 11 ({machine}/java)" in run("check").splitlines()
 
 
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     ("name", "said", "status", "why"),
     [
@@ -885,13 +800,11 @@ def test_the_check_passes_with_the_oldest_supported_java(
 def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(
     machine: Path,
     capsys: pytest.CaptureFixture[str],
-    client: FakeClient,
     name: str,
     said: str,
     status: int,
     why: str,
 ) -> None:
-    assert client
     program(machine / name, said, status)
     assert status_of(["check", "-o", "json"]) == 2
     printed = capsys.readouterr()
@@ -904,12 +817,7 @@ def test_a_failed_check_step_reports_the_reason_and_the_other_steps_still_run(
 
 @pytest.mark.parametrize("is_option", [True, False])
 def test_the_check_runs_spark_submit_with_its_directory_first_on_the_path_as_operators_do(
-    machine: Path,
-    tmp_path: Path,
-    run: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_option: bool,
+    machine: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch, *, is_option: bool
 ) -> None:
     """As spark-environment makes it: spark-submit works only with the python3 beside it."""
     own = tmp_path / "spark" / "bin"
@@ -940,10 +848,8 @@ def without_spark(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return machine
 
 
-def test_the_check_passes_without_spark_and_lists_what_the_worker_reads(
-    without_spark: Path, run: Callable[..., str]
-) -> None:
-    assert without_spark.exists()
+@pytest.mark.usefixtures("without_spark")
+def test_the_check_passes_without_spark_and_lists_what_the_worker_reads(run: Run) -> None:
     told = run("check").splitlines()
     assert [line.partition(":")[0] for line in told] == [
         "ok      metastore",
@@ -959,22 +865,17 @@ def test_the_check_passes_without_spark_and_lists_what_the_worker_reads(
 
 
 @pytest.mark.parametrize("argv", [["--spark-bin-dir", "/nowhere"], ["--job-in", "demo"], []])
+@pytest.mark.usefixtures("without_spark")
 def test_a_user_who_asks_for_spark_is_told_that_it_is_missing(
-    without_spark: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    run: Callable[..., str],
-    argv: list[str],
+    monkeypatch: pytest.MonkeyPatch, run: Run, argv: list[str]
 ) -> None:
-    assert without_spark.exists()
     if not argv:
         monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", "/nowhere")
     assert f"{3 if '--job-in' in argv else 2} of" in run("check", *argv, status=2)
 
 
-def test_a_store_that_the_worker_cannot_reach_fails_the_check(
-    without_spark: Path, client: FakeClient, run: Callable[..., str]
-) -> None:
-    assert without_spark.exists()
+@pytest.mark.usefixtures("without_spark")
+def test_a_store_that_the_worker_cannot_reach_fails_the_check(client: FakeClient, run: Run) -> None:
     for name, location in (("u", "nfs://x/u"), ("v", "nfs://x/v")):
         client.create_table(
             NewTable(ref=TableRef("demo", name), columns=COLUMNS, location=location)
@@ -982,13 +883,10 @@ def test_a_store_that_the_worker_cannot_reach_fails_the_check(
     assert "1 of 6 steps failed" in run("check", status=2)
 
 
+@pytest.mark.usefixtures("without_spark")
 def test_a_database_that_the_user_may_not_list_does_not_fail_the_check(
-    without_spark: Path,
-    client: FakeClient,
-    run: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
+    client: FakeClient, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert without_spark.exists()
     client.create_database("closed")
     listed = FakeClient.list_tables
 
@@ -1002,25 +900,25 @@ def test_a_database_that_the_user_may_not_list_does_not_fail_the_check(
     assert "can list the directory of demo.t; without database closed (the metastore re" in told
 
 
+@pytest.mark.usefixtures("without_spark")
 def test_without_a_transactional_table_the_check_reads_no_files(
-    without_spark: Path, client: FakeClient, run: Callable[..., str]
+    client: FakeClient, run: Run
 ) -> None:
-    assert without_spark.exists()
     client.drop_table(REF)
     assert "ok      tables: none of the first 50 tables is transactional" in run("check")
 
 
+@pytest.mark.usefixtures("machine")
 def test_an_unsuitable_metastore_setting_fails_the_check(
-    machine: Path, run: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert machine.exists()
     monkeypatch.setattr(FakeClient, "config_value", lambda *_: "false")
     assert "1 of 5 steps failed" in run("check", status=5)
 
 
+@pytest.mark.usefixtures("machine")
 def test_a_check_job_without_a_result_fails_the_check_and_leaves_no_table(
-    machine: Path, client: FakeClient, run: Callable[..., str]
+    client: FakeClient, run: Run
 ) -> None:
-    assert machine.exists()
     assert "1 of 6 steps failed" in run("check", "--job-in", "demo", status=4)
     assert client.list_tables("demo") == (REF.name,)

@@ -97,8 +97,9 @@ def test_programs_and_commands_run_in_an_environment_without_airflow(environment
 
 
 def test_the_zip_for_executors_can_be_built_from_the_wheel(environment: Path) -> None:
-    run(environment, "-m", "airflow_hiveacid.jobs.packager", str(environment / "code.zip"))
-    with zipfile.ZipFile(environment / "code.zip") as opened:
+    program = "import pathlib; from airflow_hiveacid.jobs.packager import cached_archive;"
+    path = run(environment, "-c", f"{program}print(cached_archive(pathlib.Path().resolve()))")
+    with zipfile.ZipFile(path.strip()) as opened:
         assert {"airflow_hiveacid/acid.py", "spark_apps/merge.py"} <= {*opened.namelist()}
 
 

@@ -92,16 +92,6 @@ def test_a_running_task_is_ended_before_the_component_that_runs_it(tmp_path: Pat
     assert order.read_text().split() == ["task", "component"]
 
 
-@pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    packages = tmp_path / ".venv-spark" / "lib" / "python3.11" / "site-packages"
-    (packages / "pyspark").mkdir(parents=True)
-    found = DemoLayout.of(tmp_path)
-    found.home.mkdir(parents=True)
-    found.prepare()
-    return found
-
-
 def environment_of(layout: DemoLayout) -> dict[str, str]:
     return airflow_environment(
         layout, port=18080, metastore_uri="thrift://127.0.0.1:9083", compaction_cron="* * * * *"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import runpy
 import subprocess
 from datetime import date
 from pathlib import Path
@@ -13,20 +12,11 @@ import pytest
 from airflow_hiveacid.cli.arguments import METASTORE_VARIABLE
 from demo import airflow_api, changes, environment, errors, report, shell
 from demo.__main__ import main
-from demo.layout import REPOSITORY, DemoLayout
+from demo.layout import DemoLayout
 from demo.servers import Servers
 
 URI = "thrift://127.0.0.1:9083"
 URL = "http://127.0.0.1:18080"
-
-
-@pytest.fixture
-def layout(tmp_path: Path) -> DemoLayout:
-    (tmp_path / ".venv-spark/lib/python3.11/site-packages/pyspark").mkdir(parents=True)
-    found = DemoLayout.of(tmp_path)
-    found.home.mkdir(parents=True)
-    found.prepare()
-    return found
 
 
 def merged(day: int, state: str = "success") -> airflow_api.Run:
@@ -53,29 +43,7 @@ def test_the_shells_environment_points_to_airflow_and_the_metastore(layout: Demo
     assert found[METASTORE_VARIABLE] == URI
     assert found["PYTHONPATH"] == str(layout.repository)
     assert found["PATH"].split(os.pathsep)[0] == str(layout.spark_programs)
-
-
-def test_the_shell_has_no_mark_so_that_stopping_the_demo_does_not_end_it(
-    layout: DemoLayout,
-) -> None:
-    assert environment.MARK not in shell.shell_environment(
-        layout, airflow_url=URL, metastore_uri=URI
-    )
-
-
-def test_the_shell_suggests_three_commands_with_available_days() -> None:
-    lines = shell.things_to_try(date(2013, 1, 14), date(2013, 1, 17))
-    text = "\n".join(lines)
-    assert [line[0] for line in lines if line[:1].isdigit()] == ["1", "2", "3"]
-    for command in (
-        "airflow backfill create --dag-id flights_merge",
-        "--from-date 2013-01-15 --to-date 2013-01-17",
-        "airflow tasks clear flights_merge --task-regex merge --yes",
-        "--start-date 2013-01-14 --end-date 2013-01-14",
-        "python -m airflow_hiveacid scan demo.flights",
-        "pyspark",
-    ):
-        assert command in text
+    assert environment.MARK not in found, "stopping the demonstration does not end the shell"
 
 
 @pytest.mark.parametrize(("ending", "status"), [("exit 0", 0), ("exit 7", 7), ("kill $$", 143)])
@@ -161,7 +129,3 @@ def test_without_servers_the_shell_command_names_make_demo(
     monkeypatch.setattr(DemoLayout, "of", lambda: DemoLayout(repository=tmp_path, home=tmp_path))
     assert main(["shell"]) == 3
     assert "`make demo` starts the servers" in capsys.readouterr().out
-
-
-def test_the_pyspark_startup_file_defines_no_table_in_a_plain_python() -> None:
-    assert "flights" not in runpy.run_path(str(REPOSITORY / "demo" / "pyspark_startup.py"))

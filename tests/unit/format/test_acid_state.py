@@ -3,20 +3,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.directories import AcidDirectory, FileEntry, Listing, UnknownEntry
-from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
-from airflow_hiveacid.format.table import TransactionalKind
-from tests.unit.format.listings import ids, listing, live, read, texts
-
-_STREAMED = {"": 0, "_flush_length": 8}
-
-
-def directory(names: str, text: str) -> AcidDirectory:
-    return next(d for d in read(names, "9:MAX::").directories if d.text == text)
-
-
-def file_names(found: AcidDirectory) -> list[str]:
-    return [f.path.partition("/")[2] for f in found.files]
+from airflow_hiveacid.format.directories import FileEntry, Listing, UnknownEntry
+from tests.unit.format.listings import ids, read, texts
 
 
 def sized(*files: tuple[str, int], modified_s: float | None = None) -> Listing:
@@ -32,135 +20,12 @@ def test_an_empty_root_has_no_base_deltas_or_original_files() -> None:
     assert (state.base, state.originals, state.delta_count, state.base_bytes) == (None, (), 0, 0)
 
 
-def test_hidden_files_and_directories_are_ignored_at_every_level() -> None:
-    state = read(
-        "_tmp_hiveacid_1/delta_1_1_0/bucket_00000 .hive-staging/x _SUCCESS"
-        " delta_2_2_0/bucket_00000 delta_2_2_0/_orc_acid_version delta_2_2_0/_x/bucket_00001"
-        " sub/.y/000000_0 sub/_z _hidden/",
-        "9:MAX::",
-    )
-    assert live(state) == ["delta_2_2_0"]
-    assert file_names(state.deltas[0]) == ["bucket_00000"]
-    assert state.originals == ()
-    assert state.unknown == ()
-
-
-def test_an_empty_base_or_delta_directory_is_live() -> None:
-    state = read("delta_1_1_0 base_2/ delta_3_3_0/", "9:MAX::")
-    assert live(state) == ["base_2", "delta_3_3_0"]
-    assert state.base_bytes == 0
-
-
-def test_a_base_with_only_a_metadata_file_hides_older_deltas() -> None:
-    truncated = listing("delta_1_1_0", metadata={"base_2": "truncated"})
-    state = resolve(truncated, ids("2:MAX::"), None)
-    assert live(state) == ["base_2"]
-    assert state.base is not None
-    assert (state.base.files, state.base.is_compacted) == ((), False)
-
-
-@pytest.mark.parametrize("data_format", ["truncated", "dropped"])
-def test_a_truncated_or_dropped_base_does_not_count_as_compacted(data_format: str) -> None:
-    # so an aborted truncate does not count, where a compactor's base would
-    state = resolve(listing("delta_1_1_0", metadata={"base_2": data_format}), ids("2:MAX::2"), None)
-    assert texts(state.aborted) == ["base_2"]
-    assert live(state) == ["delta_1_1_0"]
-
-
-def test_a_base_with_a_visibility_suffix_counts_as_compacted() -> None:
-    assert directory("base_2_v7", "base_2_v7").is_compacted
-    assert not directory("base_2", "base_2").is_compacted
-
-
-def test_an_unknown_data_format_in_a_bases_metadata_file_is_an_error() -> None:
-    with pytest.raises(CorruptFileError, match=r"/t/base_2/_metadata_acid .*'odd'"):
-        resolve(listing("", metadata={"base_2": "odd"}), ids("2:MAX::"), None)
-
-
-def test_the_metadata_file_of_a_delta_is_ignored() -> None:
-    state = resolve(listing("", metadata={"delta_2_2": "odd"}), ids("2:MAX::"), None)
-    assert live(state) == ["delta_2_2"]
-
-
-@pytest.mark.parametrize("name", ["base_x", "delta_1_2_copy", "delete_delta_1", "delta_3_2"])
-@pytest.mark.parametrize("kind", ["/", "/bucket_00000"])
-def test_a_malformed_base_or_delta_name_is_an_error_as_in_hive(name: str, kind: str) -> None:
-    with pytest.raises(UnsupportedFileError, match=f"/t/{name} is not supported"):
-        read(f"{name}{kind}", "9:MAX::")
-
-
 def test_a_file_named_like_a_base_is_an_original_file() -> None:
     state = resolve(sized(("base_5", 7)), ids("9:MAX::"), None)
     assert texts(state.originals) == ["base_5"]
     assert state.unknown == (
         UnknownEntry(path="base_5", why="an original file whose name contains no bucket"),
     )
-
-
-@pytest.mark.parametrize("base", ["", "base_3/bucket_00000 "])
-def test_the_manifest_of_a_running_write_of_hive_4_is_neither_read_nor_cleaned(base: str) -> None:
-    state = read(f"{base}-tmp.delta_0000004_0000004_0001/000000_0.manifest", "9:4:4:")
-    assert (state.originals, state.obsolete, state.unknown) == ((), (), ())
-
-
-def test_only_bucket_and_original_names_are_data_files_of_a_delta() -> None:
-    found = directory(
-        "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00001_0 delta_1_1_0/000000_0"
-        " delta_1_1_0/000000_0_copy_1 delta_1_1_0/notes.txt delta_1_1_0/bucket_x",
-        "delta_1_1_0",
-    )
-    assert file_names(found) == ["000000_0", "000000_0_copy_1", "bucket_00000", "bucket_00001_0"]
-
-
-def test_only_bucket_names_are_data_files_of_a_delete_delta() -> None:
-    state = read("delete_delta_1_1_0/bucket_00000 delete_delta_1_1_0/000000_0", "9:MAX::")
-    assert file_names(state.delete_deltas[0]) == ["bucket_00000"]
-    assert [(u.file.path, u.why) for u in state.delete_deltas[0].unread] == [
-        (
-            "delete_delta_1_1_0/000000_0",
-            "its name is not that of a data file, such as bucket_00000",
-        )
-    ]
-    assert [u.path for u in state.unknown] == ["delete_delta_1_1_0/000000_0"]
-
-
-@pytest.mark.parametrize(
-    ("names", "why"),
-    [
-        ("delta_1_1_0/bucket_x", "its name is not that of a data file"),
-        ("delta_1_1_0/bucket_00000_copy_1", "its name is not that of a data file"),
-        ("delta_1_1_0/part-0.orc", "its name is not that of a data file"),
-        ("delta_1_1_0/HIVE_UNION_SUBDIR_1/part-0.orc", "its name is not that of a data file"),
-        ("delete_delta_1_1_0/000000_0", "its name is not that of a data file"),
-        ("delta_1_1_0/delta_1_1_0/bucket_00000", "inside another base or delta"),
-        ("base_1/base_1/bucket_00000", "inside another base or delta"),
-    ],
-)
-def test_readers_refuse_a_file_in_a_directory_that_may_be_data(names: str, why: str) -> None:
-    (found,) = read(names, "9:MAX::").directories
-    with pytest.raises(UnsupportedFileError, match=f"(?s){names}.*{why}.*move it out"):
-        found.require_known_files("/t")
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        "delta_1_1_0/_part-0.orc delta_1_1_0/.bucket_x.crc delta_1_1_0/_delta_1_1_0/bucket_00000",
-        "delta_1_1_0/bucket_00000 delta_1_1_0/bucket_00000_flush_length",
-        "delta_1_1_0/HIVE_UNION_SUBDIR_1/bucket_00000_0 delta_1_1_0/000000_0_copy_1",
-        "base_1/part-0.orc base_1/HIVE_UNION_SUBDIR_1/x",
-    ],
-)
-def test_hidden_files_side_files_and_data_files_are_not_refused(names: str) -> None:
-    for found in read(names, "9:MAX::").directories:
-        found.require_known_files("/t")
-
-
-def test_every_file_in_a_base_is_a_data_file() -> None:
-    assert file_names(directory("base_1/bucket_00000 base_1/part-0.orc", "base_1")) == [
-        "bucket_00000",
-        "part-0.orc",
-    ]
 
 
 @pytest.mark.promise("F12")
@@ -174,100 +39,11 @@ def test_empty_files_are_ignored_and_reported() -> None:
         ids("9:MAX::"),
         None,
     )
-    assert [file_names(d) for d in state.directories] == [["bucket_00001"], []]
+    assert [[f.name for f in d.files] for d in state.directories] == [["bucket_00001"], []]
     assert state.unknown == tuple(
         UnknownEntry(path=p, why="ignored: it is empty")
         for p in ("base_1/bucket_00000", "delta_2_2_0/bucket_00000")
     )
-
-
-def test_a_base_nested_by_a_repeated_rename_is_not_among_the_data_files() -> None:
-    state = read("base_5/bucket_00000 base_5/base_5/bucket_00000 base_5/base_5/", "9:MAX::")
-    assert texts(state.directories) == ["base_5"]
-    assert file_names(state.directories[0]) == ["bucket_00000"]
-    assert [(u.path, "inside another" in u.why) for u in state.unknown] == [
-        ("base_5/base_5/bucket_00000", True)
-    ]
-
-
-def test_a_file_in_a_subdirectory_of_a_delta_belongs_to_the_delta() -> None:
-    found = directory("delta_1_1_0/HIVE_UNION_SUBDIR_1/000000_0", "delta_1_1_0")
-    assert file_names(found) == ["HIVE_UNION_SUBDIR_1/000000_0"]
-
-
-def test_side_files_are_not_data_files() -> None:
-    found = directory("delta_1_9/bucket_00000 delta_1_9/bucket_00000_flush_length", "delta_1_9")
-    assert file_names(found) == ["bucket_00000"]
-    assert texts(found.side_files) == ["delta_1_9/bucket_00000_flush_length"]
-
-
-def test_an_empty_file_with_a_side_file_counts_only_in_an_insert_delta() -> None:
-    """Hive writes none beside delete events."""
-    names = ("delta_1_9", "delete_delta_1_9")
-    files = [(f"{name}/bucket_00000{end}", n) for name in names for end, n in _STREAMED.items()]
-    state = resolve(sized(*files), ids("9:MAX::"), None)
-    assert [(d.text, len(d.files)) for d in state.directories] == [
-        ("delete_delta_1_9", 0),
-        ("delta_1_9", 1),
-    ]
-
-
-def test_original_files_are_sorted_by_path_and_include_nested_files() -> None:
-    state = read(
-        "000001_0 000000_0_copy_2 HIVE_UNION_SUBDIR_15/000000_0 000000_0_copy_10 000000_0"
-        " 000000_0_copy_1 delta_1_1_0",
-        "9:MAX::",
-    )
-    assert texts(state.originals) == [
-        "000000_0",
-        "000000_0_copy_1",
-        "000000_0_copy_10",
-        "000000_0_copy_2",
-        "000001_0",
-        "HIVE_UNION_SUBDIR_15/000000_0",
-    ]
-    assert live(state) == ["delta_1_1_0"]
-    assert state.base_bytes == 600
-
-
-def test_original_files_are_obsolete_once_a_base_exists() -> None:
-    state = read("000000_0 sub/000001_0 base_5 delta_1_1_0", "9:MAX::")
-    assert state.originals == ()
-    assert texts(state.obsolete) == ["delta_1_1_0", "000000_0", "sub/000001_0"]
-    assert texts(state.obsolete_originals) == ["000000_0", "sub/000001_0"]
-    assert texts(state.obsolete_directories) == ["delta_1_1_0"]
-
-
-def test_an_empty_original_file_is_not_read_and_becomes_obsolete_with_a_base() -> None:
-    files = (("000000_0", 0), ("000001_0", 5))
-    state = resolve(sized(*files), ids("9:MAX::"), None)
-    assert texts(state.originals) == ["000001_0"]
-    state = resolve(sized(*files, ("base_5/bucket_00000", 1)), ids("9:MAX::"), None)
-    assert texts(state.obsolete) == ["000000_0", "000001_0"]
-
-
-def test_an_original_file_with_an_unknown_name_is_read_and_reported() -> None:
-    state = read("part-00000.orc bucket_00000", "9:MAX::")
-    assert texts(state.originals) == ["bucket_00000", "part-00000.orc"]
-    assert [u.path for u in state.unknown] == ["bucket_00000", "part-00000.orc"]
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        ("base_2/000000_0", True),
-        ("base_2/bucket_00000", False),
-        ("base_2_v7/000000_0", False),
-        ("delta_2_2_0/000000_0", True),
-        ("delta_2_2_0/bucket_00000", False),
-        ("delta_2_3/000000_0", False),
-        ("delete_delta_2_2_0/bucket_00000", False),
-    ],
-)
-def test_only_uncompacted_directories_of_one_write_may_contain_raw_files(
-    names: str, expected: object
-) -> None:
-    assert read(names, "9:MAX::").directories[0].may_be_raw is expected
 
 
 def test_sizes_and_counts_include_only_live_data_files() -> None:
@@ -280,6 +56,7 @@ def test_sizes_and_counts_include_only_live_data_files() -> None:
     assert state.delta_count == 2
     assert state.delta_bytes == 200
     assert [d.size_bytes for d in state.live] == [200, 100, 100]
+    assert read("000001_0 sub/000001_0 delta_1_1_0", "9:MAX::").base_bytes == 200
 
 
 def test_the_modification_time_of_a_directory_is_that_of_its_newest_file() -> None:
@@ -299,35 +76,3 @@ def test_a_directory_takes_its_kind_and_highest_write_id_from_its_name() -> None
         (False, False, 5),
         (False, True, 5),
     ]
-
-
-def test_deltas_are_in_the_order_of_hive() -> None:
-    state = read("delta_7_7_1 delta_7_7_0 delta_3_6 delta_10_10 delta_9_9_0", "10:MAX::")
-    assert texts(state.deltas) == [
-        "delta_3_6",
-        "delta_7_7_0",
-        "delta_7_7_1",
-        "delta_9_9_0",
-        "delta_10_10",
-    ]
-
-
-def test_in_an_insert_only_table_files_of_any_visible_name_are_data_files() -> None:
-    names = listing(
-        "base_1/part-0.parquet delta_2_2_0/000000_0.deflate"
-        " delta_2_2_0/HIVE_UNION_SUBDIR_1/000000_0 delta_2_2_0/.hidden delta_2_2_0/_tmp/000001_0"
-        " delta_2_2_0/delta_3_3_0/000000_0"
-    )
-    kind = TransactionalKind.INSERT_ONLY
-    state = resolve(names, ids("9:MAX::"), None, kind)
-    assert live(state) == ["base_1", "delta_2_2_0"]
-    assert file_names(state.deltas[0]) == ["000000_0.deflate", "HIVE_UNION_SUBDIR_1/000000_0"]
-    full = resolve(names, ids("9:MAX::"), None)
-    assert file_names(full.deltas[0]) == ["HIVE_UNION_SUBDIR_1/000000_0"]
-
-
-def test_insert_only_tables_have_no_side_files() -> None:
-    names = listing("delta_1_1_0/000000_0 delta_1_1_0/000000_0_flush_length")
-    (delta,) = resolve(names, ids("9:MAX::"), None, TransactionalKind.INSERT_ONLY).deltas
-    assert file_names(delta) == ["000000_0", "000000_0_flush_length"]
-    assert delta.side_files == ()

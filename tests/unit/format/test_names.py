@@ -1,100 +1,28 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format import names
 from airflow_hiveacid.format.errors import InvalidNameError
-from airflow_hiveacid.format.ids import LONG_MAX, BucketId, StatementId, TxnId, WriteId
+from airflow_hiveacid.format.ids import LONG_MAX, BucketId, WriteId
+from tests.support.cases import cases_of
+
+CASES = Path(__file__).parent / "cases"
 
 
-def delta(low: int, high: int, statement: int | None = None, **rest: object) -> names.DeltaName:
-    return names.DeltaName(
-        low=WriteId(low),
-        high=WriteId(high),
-        statement_id=None if statement is None else StatementId(statement),
-        **rest,  # type: ignore[arg-type]
-    )
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        (names.BaseName(write_id=WriteId(5)), "base_0000005"),
-        (
-            names.BaseName(write_id=WriteId(5), visibility_txn_id=TxnId(31)),
-            "base_0000005_v0000031",
-        ),
-        (names.BaseName(write_id=names.MINIMUM_BASE), "base_-9223372036854775808"),
-        (names.BaseName(write_id=WriteId(123456789)), "base_123456789"),
-        (delta(1, 1, 0), "delta_0000001_0000001_0000"),
-        (delta(10000001, 10000001, 0), "delta_10000001_10000001_0000"),
-        (delta(1, 3), "delta_0000001_0000003"),
-        (delta(1, 3, visibility_txn_id=TxnId(9)), "delta_0000001_0000003_v0000009"),
-        (delta(2, 2, 9999), "delta_0000002_0000002_9999"),
-        (delta(2, 4, is_delete=True), "delete_delta_0000002_0000004"),
-        (
-            delta(2, 2, 1, is_delete=True, visibility_txn_id=TxnId(7)),
-            "delete_delta_0000002_0000002_0001_v0000007",
-        ),
-    ],
-)
-def test_directory_names_are_formatted_as_in_hive_and_can_be_parsed(
-    name: names.BaseName | names.DeltaName, text: str
+@pytest.mark.parametrize(("text", "expected"), cases_of(CASES / "names.txt"))
+def test_names_are_parsed_with_any_padding_and_formatted_as_in_hive(
+    text: str, expected: str
 ) -> None:
-    assert str(name) == text
-    assert names.parse_directory_name(text) == name
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("base_5", names.BaseName(write_id=WriteId(5))),
-        ("delta_1_1", delta(1, 1)),
-        ("delta_00061_61_0", delta(61, 61, 0)),
-        ("delete_delta_5_5_0", delta(5, 5, 0, is_delete=True)),
-        ("delta_40_60_v7", delta(40, 60, visibility_txn_id=TxnId(7))),
-    ],
-)
-def test_a_directory_name_with_any_zero_padding_is_parsed(
-    text: str, name: names.BaseName | names.DeltaName
-) -> None:
-    assert names.parse_directory_name(text) == name
-
-
-def test_visibility_zero_is_the_same_as_no_suffix() -> None:
-    assert names.parse_directory_name("base_0000005_v0000000") == names.BaseName(
-        write_id=WriteId(5)
-    )
-    assert names.parse_directory_name("delta_1_2_v0") == delta(1, 2)
+    parsed = names.parse_directory_name(text) or names.parse_file_name(text)
+    assert [str(parsed), repr(parsed)] == [line.strip() for line in expected.splitlines()]
 
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "base_",
-        "base_x",
-        "base_5_",
-        "base_5_6",
-        "base_5_v",
-        "base_5_vx",
-        "base_5 ",
-        "base_5\n",
-        "base_\u0665",
-        "base_9223372036854775808",
-        "xbase_5",
-        "delta_1",
-        "delta_3_2",
-        "delta_-1_2",
-        "delta_1_2_",
-        "delta_1_2_3_4",
-        "delta_1_2_3_v4_5",
-        "delete_delta_1",
-        "delete_base_5",
-        "month=1",
-        "_tmp_hiveacid_x",
-        "HIVE_UNION_SUBDIR_1",
-        "",
-    ],
+    [*dict(cases_of(CASES / "no_directories.txt")), "base_5 ", "base_5\n", "base_\u0665", ""],
 )
 def test_names_that_are_neither_a_base_nor_a_delta_are_not_parsed(text: str) -> None:
     assert names.parse_directory_name(text) is None
@@ -109,33 +37,12 @@ def test_a_malformed_delta_name_is_distinguished_from_a_foreign_name() -> None:
 @pytest.mark.parametrize(("low", "high"), [(3, 2), (-1, 2)])
 def test_a_delta_with_an_invalid_range_of_write_ids_is_refused(low: int, high: int) -> None:
     with pytest.raises(InvalidNameError, match="range of write IDs"):
-        delta(low, high)
+        names.DeltaName(low=WriteId(low), high=WriteId(high))
 
 
 def test_write_ids_beyond_64_bits_are_refused() -> None:
     with pytest.raises(InvalidNameError, match="64 bits"):
         names.BaseName(write_id=WriteId(LONG_MAX + 1))
-
-
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
-        ("bucket_00000", names.BucketFileName(bucket_id=BucketId(0))),
-        ("bucket_4095", names.BucketFileName(bucket_id=BucketId(4095))),
-        ("bucket_00001_0", names.BucketFileName(bucket_id=BucketId(1), attempt_id=0)),
-        ("bucket_00001_12", names.BucketFileName(bucket_id=BucketId(1), attempt_id=12)),
-        ("000000_0", names.OriginalFileName(bucket_id=BucketId(0))),
-        ("000001_0_copy_1", names.OriginalFileName(bucket_id=BucketId(1), copy=1)),
-        ("000002_1000", names.OriginalFileName(bucket_id=BucketId(2), attempt_id=1000)),
-    ],
-)
-def test_the_bucket_attempt_and_copy_are_parsed_from_a_file_name(text: str, name: object) -> None:
-    assert names.parse_file_name(text) == name
-
-
-@pytest.mark.parametrize("text", ["bucket_00001_0", "bucket_00000", "000001_3_copy_10", "000000_0"])
-def test_a_parsed_file_name_is_formatted_as_it_was(text: str) -> None:
-    assert str(names.parse_file_name(text)) == text
 
 
 @pytest.mark.parametrize(

@@ -4,29 +4,11 @@ import pytest
 
 from airflow_hiveacid.format import rivals
 from airflow_hiveacid.format.conflicts import ConflictPolicy, MetastoreGeneration, WriteKind
-from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import TableRef
+from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from tests.unit.format.listings import ids, txns
 
 V3, V4 = MetastoreGeneration
 HIVE, STRICT = ConflictPolicy
-REF = TableRef("db", "t")
-
-
-def ids(
-    high: int, *, opened: tuple[int, ...] = (), aborted: tuple[int, ...] = ()
-) -> ValidWriteIdList:
-    return ValidWriteIdList(
-        table=REF,
-        high_watermark=WriteId(high),
-        open=tuple(map(WriteId, opened)),
-        aborted=tuple(map(WriteId, aborted)),
-        min_open_write_id=WriteId(min(opened)) if opened else None,
-    )
-
-
-def txns(high: int, *opened: int) -> ValidTxnList:
-    return ValidTxnList(high_watermark=TxnId(high), open=tuple(map(TxnId, opened)), aborted=())
 
 
 @pytest.mark.parametrize(
@@ -54,7 +36,7 @@ def test_a_name_that_is_not_a_base_or_delta_shows_no_operation(name: str) -> Non
 
 
 def test_only_writes_that_committed_since_the_start_are_found() -> None:
-    began, now = ids(5, opened=(3, 5)), ids(7, opened=(5,), aborted=(7,))
+    began, now = ids("5:3:3,5:"), ids("7:5:5:7")
     names = [f"delta_{w:07d}_{w:07d}_0000" for w in range(1, 9)]
     assert [d.write_id for d in rivals.committed_since(names, began, began, now)] == [3, 6]
 
@@ -63,36 +45,39 @@ COMPACTED = ["delta_0000001_0000006", "base_0000006_v0000009"]
 
 
 def test_compactions_of_old_writes_are_not_new_writes() -> None:
-    assert rivals.committed_since(COMPACTED, ids(6), ids(6), ids(6)) == ()
+    assert rivals.committed_since(COMPACTED, ids("6:MAX::"), ids("6:MAX::"), ids("6:MAX::")) == ()
 
 
 @pytest.mark.parametrize("directory", COMPACTED)
-@pytest.mark.parametrize("began", [ids(5), ids(6, opened=(2,)), ids(6, opened=(6,))])
+@pytest.mark.parametrize("began", [ids("5:MAX::"), ids("6:2:2:"), ids("6:6:6:")])
 def test_a_compaction_that_contains_a_new_write_counts_as_that_write(
     directory: str, began: ValidWriteIdList
 ) -> None:
-    (foreign_write,) = rivals.committed_since([directory], began, ids(7), ids(7))
+    (foreign_write,) = rivals.committed_since([directory], began, ids("7:MAX::"), ids("7:MAX::"))
     assert (foreign_write.doing, foreign_write.directory) == (WriteKind.INSERT, directory)
     assert foreign_write.write_id == (2 if 2 in began.open else 6)
 
 
 @pytest.mark.parametrize(
-    "seen", [ids(5), ids(6, opened=(6,)), ids(6, aborted=(6,))], ids=["later", "open", "aborted"]
+    "seen", [ids("5:MAX::"), ids("6:6:6:"), ids("6:MAX::6")], ids=["later", "open", "aborted"]
 )
 def test_a_compaction_without_new_writes_does_not_count_as_a_write(
     seen: ValidWriteIdList,
 ) -> None:
     """What is committed later keeps its own directory while this transaction lasts."""
-    assert rivals.committed_since(COMPACTED, ids(5), seen, ids(6)) == ()
+    assert rivals.committed_since(COMPACTED, ids("5:MAX::"), seen, ids("6:MAX::")) == ()
     assert (
-        rivals.committed_since(["delta_0000004_0000006"], ids(6, opened=(2,)), ids(6), ids(6)) == ()
+        rivals.committed_since(
+            ["delta_0000004_0000006"], ids("6:2:2:"), ids("6:MAX::"), ids("6:MAX::")
+        )
+        == ()
     )
 
 
 def test_directories_that_are_new_or_had_an_open_write_count_as_new() -> None:
     there = {"delta_0000001_0000001_0000", "delta_0000003_0000003_0000"}
     names = [*there, "delta_0000004_0000004_0000", "delta_0000001_0000003"]
-    began, now = ids(3, opened=(3,)), (ids(4), txns(20))
+    began, now = ids("3:3:3:"), (ids("4:MAX::"), txns("20:MAX::"))
     assert {d.directory for d in rivals.come_since(names, there, began, now)} == {
         "delta_0000003_0000003_0000",
         "delta_0000004_0000004_0000",
@@ -103,13 +88,15 @@ def test_directories_that_are_new_or_had_an_open_write_count_as_new() -> None:
 def test_a_delta_seen_at_the_start_is_not_new_even_if_the_first_list_omitted_it() -> None:
     # 4.0.1 may end its list below what is committed; now it is whole.
     there = {"delta_0000003_0000003_0000"}
-    assert rivals.come_since(there, there, ids(1), (ids(4), txns(20))) == ()
+    assert rivals.come_since(there, there, ids("1:MAX::"), (ids("4:MAX::"), txns("20:MAX::"))) == ()
 
 
 def test_the_base_of_a_compaction_is_new_only_after_its_commit() -> None:
-    names, now = ["base_0000003_v0000019"], (ids(3), txns(20, 19))
-    assert rivals.come_since(names, (), ids(3), now) == ()
-    (foreign_write,) = rivals.come_since(names, (), ids(3), (ids(3), txns(20)))
+    names, now = ["base_0000003_v0000019"], (ids("3:MAX::"), txns("20:19:19:"))
+    assert rivals.come_since(names, (), ids("3:MAX::"), now) == ()
+    (foreign_write,) = rivals.come_since(
+        names, (), ids("3:MAX::"), (ids("3:MAX::"), txns("20:MAX::"))
+    )
     assert foreign_write.doing is WriteKind.MAJOR
 
 

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format import types
 from airflow_hiveacid.format.errors import InvalidNameError
+from tests.support.cases import cases_of
 
+_REFUSED = Path(__file__).parent / "cases" / "refused_types.txt"
 INT, STRING = types.PrimitiveType("int"), types.PrimitiveType("string")
 
 
@@ -71,42 +75,7 @@ def test_types_are_parsed_with_aliases_and_in_any_case_and_spacing(
     assert str(types.parse_type(text)) == canonical
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "void",
-        "interval_day_time",
-        "text",
-        "int(3)",
-        "int int",
-        "array",
-        "array<>",
-        "array<int",
-        "array<int>>",
-        "map<int>",
-        "map<int,int,int>",
-        "struct<>",
-        "struct<a>",
-        "struct<a:int,>",
-        "struct<:int>",
-        "struct<a:int,A:int>",
-        "struct<`a:int>",
-        "uniontype<>",
-        "char",
-        "char()",
-        "char(0)",
-        "char(256)",
-        "char(1,2)",
-        "varchar(65536)",
-        "decimal(0)",
-        "decimal(39)",
-        "decimal(3,4)",
-        "decimal(1,2,3)",
-        "decimal(a)",
-        "<",
-    ],
-)
+@pytest.mark.parametrize("text", ["", *dict(cases_of(_REFUSED))])
 def test_invalid_column_types_are_refused(text: str) -> None:
     with pytest.raises(InvalidNameError, match="Hive type"):
         types.parse_type(text)

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.change_range import ChangeRange, segments_of, up_to
+from airflow_hiveacid.format.change_range import ChangeRange, segments_of
 from airflow_hiveacid.format.errors import ChangesGoneError
 from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.snapshot import up_to
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
@@ -8,9 +9,9 @@ from airflow_hiveacid.format.codec import to_json
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs import endpoint
 from airflow_hiveacid.jobs.contract import Side, from_json
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, Transport
+from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, SecretSource, Transport
 
-FILE = endpoint.SecretSource(file="/run/secret")
+FILE = SecretSource(file="/run/secret")
 KERBEROS = endpoint.KerberosLogin(
     service="hive/_HOST@R",
     client="etl@R",
@@ -27,7 +28,7 @@ LOGINS: list[tuple[Transport, endpoint.Login | None]] = [
     (Transport.TLS, endpoint.TokenLogin(token=FILE, protection=endpoint.Protection.INTEGRITY)),
     (Transport.TLS, endpoint.PasswordLogin(user="etl", password=FILE)),
     (Transport.PLAIN, endpoint.PasswordLogin(user="etl", password=FILE, in_clear=True)),
-    (Transport.HTTPS, endpoint.BearerLogin(bearer=endpoint.SecretSource(variable="JWT"))),
+    (Transport.HTTPS, endpoint.BearerLogin(bearer=SecretSource(variable="JWT"))),
     (Transport.HTTP, endpoint.BearerLogin(bearer=FILE, in_clear=True)),
     (Transport.HTTP, endpoint.HeaderLogin(user="etl")),
     (Transport.HTTPS, endpoint.HeaderLogin(user="etl")),
@@ -87,18 +88,39 @@ def test_a_user_name_with_other_than_visible_ascii_characters_is_refused(user: s
 
 
 def test_a_secret_source_is_a_file_or_an_environment_variable() -> None:
-    assert endpoint.SecretSource.parse(" file:/run/a:b ") == endpoint.SecretSource(file="/run/a:b")
-    assert endpoint.SecretSource.parse("env:HMS_JWT") == endpoint.SecretSource(variable="HMS_JWT")
+    assert SecretSource.parse(" file:/run/a:b ") == SecretSource(file="/run/a:b")
+    assert SecretSource.parse("env:HMS_JWT") == SecretSource(variable="HMS_JWT")
 
 
 @pytest.mark.parametrize("text", ["hunter2", "file:", "env:", "env:hunter2!", "pass:hunter2"])
 def test_a_secret_in_place_of_its_source_is_refused_and_not_shown(text: str) -> None:
     with pytest.raises(ConfigurationError) as caught:
-        endpoint.SecretSource.parse(text)
+        SecretSource.parse(text)
     assert "hunter2" not in str(caught.value)
 
 
 def test_a_secret_has_exactly_one_source() -> None:
     for places in ({}, {"file": "/a", "variable": "A"}):
         with pytest.raises(ConfigurationError, match="either a file or an environment variable"):
-            endpoint.SecretSource(**places)
+            SecretSource(**places)
+
+
+def test_an_endpoint_contains_the_source_of_a_secret_but_never_the_secret() -> None:
+    found = {}
+    for kind in (MetastoreEndpoint, *get_args(get_type_hints(MetastoreEndpoint)["login"])):
+        if is_dataclass(kind):
+            hints = get_type_hints(kind)
+            found |= {f.name: hints[f.name] for f in fields(kind)}
+    words = ("password", "secret", "token", "bearer")
+    secret = {name: hint for name, hint in found.items() if any(w in name for w in words)}
+    assert secret == {
+        "password": SecretSource,
+        "bearer": SecretSource,
+        "token": SecretSource | None,
+    }
+
+
+def test_connections_and_calls_have_a_timeout_by_default() -> None:
+    endpoint = MetastoreEndpoint(uris=("thrift://a:9083",))
+    assert endpoint.connect_timeout_s > 0
+    assert endpoint.call_timeout_s > 0

@@ -19,9 +19,8 @@ from airflow_hiveacid.jobs import packager
 _ROOT: Final = Path(packager.__file__).resolve().parents[2]
 
 _IMPORT_ALL: Final = """
-import importlib, sys, zipimport
+import importlib, zipimport
 archive, rooms = sys.argv[1], sys.argv[2:]
-sys.path.insert(0, archive)
 seen = []
 for name in sorted(zipimport.zipimporter(archive)._files):
     module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
@@ -34,29 +33,22 @@ print(len(seen))
 
 @pytest.fixture(scope="session")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return packager.build_archive(tmp_path_factory.mktemp("zip") / "code.zip")
+    return packager.cached_archive(tmp_path_factory.mktemp("zip"))
 
 
-def _python(*arguments: str, cwd: Path, **environment: str) -> str:
-    # -I and -S: no site-packages, no environment, no current directory. All comes from the zip.
+def _from_zip(program: str, archive: Path, *arguments: str) -> str:
+    """The output of a program for which all comes from the zip, the first on its path."""
+    # -I and -S: no site-packages, no environment, no current directory.
+    code = f"import sys; sys.path.insert(0, sys.argv[1])\n{program}"
+    command = [sys.executable, "-I", "-S", "-c", code, str(archive), *arguments]
     return subprocess.run(
-        [sys.executable, *arguments],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env={"PATH": os.environ["PATH"], **environment},
-    ).stdout
+        command, check=True, capture_output=True, text=True, cwd=archive.parent
+    ).stdout.strip()
 
 
-def test_packages_without_native_code_can_be_imported_from_the_zip_alone(
-    archive: Path, tmp_path: Path
-) -> None:
+def test_packages_without_native_code_can_be_imported_from_the_zip_alone(archive: Path) -> None:
     rooms = [f"airflow_hiveacid.{room}" for room in ("format", "plan", "jobs", "metastore")]
-    imported = _python(
-        "-I", "-S", "-c", _IMPORT_ALL, str(archive), *rooms, "hmsclient", cwd=tmp_path
-    )
-    assert int(imported) > 20
+    assert int(_from_zip(_IMPORT_ALL, archive, *rooms, "hmsclient")) > 20
 
 
 def test_the_zip_contains_only_the_packages_applications_and_libraries_for_spark(
@@ -74,18 +66,27 @@ def test_the_zip_contains_only_the_packages_applications_and_libraries_for_spark
         *packager.LIBRARIES,
     }
     assert "spark_apps/clean.py" in names
+    assert {Path(n).suffix for n in names} == {".py", ".pyc"}, "no native code"
 
 
-def test_the_public_modules_for_programs_can_be_imported_from_the_zip(
-    archive: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("program", "printed"),
+    [
+        (
+            "from airflow_hiveacid.acid import Metastore; print(Metastore(uris=('h:1',)).uris)",
+            "('h:1',)",
+        ),
+        ("from airflow_hiveacid import errors as e; e.VersionGoneError; print(1)", "1"),
+        (
+            "import importlib.util as u; print(u.find_spec('spark_apps.clean').origin)",
+            "{zip}/spark_apps/clean.pyc",
+        ),
+    ],
+)
+def test_the_public_modules_and_the_applications_can_be_imported_from_the_zip(
+    archive: Path, program: str, printed: str
 ) -> None:
-    program = (
-        "import sys; sys.path.insert(0, sys.argv[1]);"
-        "from airflow_hiveacid import acid, errors;"
-        "print(acid.Metastore(uris=('thrift://h:1',)).uris, errors.VersionGoneError.__name__)"
-    )
-    said = _python("-I", "-S", "-c", program, str(archive), cwd=tmp_path)
-    assert said.strip() == "('thrift://h:1',) VersionGoneError"
+    assert _from_zip(program, archive) == printed.format(zip=archive)
 
 
 def test_every_library_in_the_zip_is_imported_by_the_provider() -> None:
@@ -100,36 +101,15 @@ def test_every_library_in_the_zip_is_imported_by_the_provider() -> None:
     assert {name.partition(".")[0] for name in imported} >= set(packager.LIBRARIES)
 
 
-def test_the_applications_package_can_be_imported_from_the_zip(
-    archive: Path, tmp_path: Path
-) -> None:
-    found = _python(
-        "-I",
-        "-S",
-        "-c",
-        "import sys, importlib.util as u; sys.path.insert(0, sys.argv[1]);"
-        "print(u.find_spec('spark_apps.clean').origin)",
-        str(archive),
-        cwd=tmp_path,
+def test_the_zip_is_the_same_byte_for_byte_in_every_process(archive: Path, tmp_path: Path) -> None:
+    program = f"from pathlib import Path; packager.cached_archive(Path({str(tmp_path)!r}))"
+    subprocess.run(
+        [sys.executable, "-c", f"from airflow_hiveacid.jobs import packager; {program}"],
+        check=True,
+        cwd=_ROOT,
+        env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "1"},
     )
-    assert str(archive) in found
-
-
-def test_the_zip_is_the_same_byte_for_byte_in_every_process(tmp_path: Path) -> None:
-    for seed in ("1", "2"):
-        _python(
-            "-m",
-            "airflow_hiveacid.jobs.packager",
-            str(tmp_path / f"{seed}.zip"),
-            cwd=_ROOT,
-            PYTHONHASHSEED=seed,
-        )
-    assert (tmp_path / "1.zip").read_bytes() == (tmp_path / "2.zip").read_bytes()
-
-
-def test_the_zip_contains_no_native_code(archive: Path) -> None:
-    with zipfile.ZipFile(archive) as opened:
-        assert {Path(n).suffix for n in opened.namelist()} == {".py", ".pyc"}
+    assert (tmp_path / archive.name).read_bytes() == archive.read_bytes()
 
 
 def test_byte_code_of_a_different_python_version_is_ignored(archive: Path, tmp_path: Path) -> None:
@@ -140,16 +120,8 @@ def test_byte_code_of_a_different_python_version_is_ignored(archive: Path, tmp_p
             target.writestr(
                 name, b"\x01\x02\r\n" + content[4:] if name.endswith(".pyc") else content
             )
-    origin = _python(
-        "-I",
-        "-S",
-        "-c",
-        "import sys; sys.path.insert(0, sys.argv[1]); import airflow_hiveacid.jobs.job as m;"
-        "print(m.__file__)",
-        str(foreign),
-        cwd=tmp_path,
-    )
-    assert origin.strip().endswith("job.py")
+    program = "import airflow_hiveacid.jobs.job as m; print(m.__file__)"
+    assert _from_zip(program, foreign).endswith("job.py")
 
 
 @pytest.fixture

@@ -387,7 +387,7 @@ def test_keys_and_partitions_that_are_no_utf8_are_refused(
     columns = (Column(name="k", type="string"),)
     warehouse.create(columns=columns, partition_columns=(Column(name="p", type="string"),))
     table, raw = lake.table(T), pa.array([b"M\xfcller"]).view(pa.string())
-    with pytest.raises(TypeMismatchError, match=r"'p' is string, but .* not UTF-8"):
+    with pytest.raises(TypeMismatchError, match=r"'p' is string, but .* not UTF-8; encode"):
         table.append(pa.table({"k": ["a"], "p": raw}))
     with pytest.raises(TypeMismatchError, match=r"'k' is string, but .* not UTF-8"):
         table.upsert(pa.table({"k": raw, "p": ["a"]}), keys=["k"])

@@ -110,36 +110,29 @@ def test_a_new_directory_gets_a_copy_of_the_empty_database(
 
 
 def test_an_incomplete_schema_is_created_again(metastore: LocalMetastore) -> None:
-    metastore.config.data_dir.mkdir()
-    (metastore.config.data_dir / "fail-schema").touch()
+    failure = metastore.config.data_dir / "fail-schema"
+    failure.parent.mkdir()
+    failure.touch()
     with pytest.raises(process.ServerStartError, match="schema tool"):
         metastore.start()
     assert metastore.config.derby_dir.is_dir()
-    (metastore.config.data_dir / "fail-schema").unlink()
+    failure.unlink()
     metastore.start()
     assert metastore.is_answering()
 
 
-def test_after_a_failed_start_the_finished_schema_is_not_created_again(
+def test_a_failed_start_shows_the_end_of_the_servers_log_and_keeps_the_finished_schema(
     metastore: LocalMetastore,
 ) -> None:
-    metastore.config.data_dir.mkdir()
-    (metastore.config.data_dir / "fail-serve").touch()
-    with pytest.raises(process.ServerStartError):
-        metastore.start()
-    (metastore.config.data_dir / "fail-serve").unlink()
-    metastore.start()
-    assert schema_runs(metastore.config) == 1
-
-
-def test_a_failed_start_shows_the_status_and_the_end_of_the_servers_log(
-    metastore: LocalMetastore,
-) -> None:
-    metastore.config.data_dir.mkdir()
-    (metastore.config.data_dir / "fail-serve").touch()
+    failure = metastore.config.data_dir / "fail-serve"
+    failure.parent.mkdir()
+    failure.touch()
     with pytest.raises(process.ServerStartError, match=r"status 7(?s:.)*the server's last words"):
         metastore.start()
     assert not metastore.is_running()
+    failure.unlink()
+    metastore.start()
+    assert schema_runs(metastore.config) == 1
 
 
 def test_a_second_start_finds_the_running_server(metastore: LocalMetastore) -> None:

@@ -40,64 +40,40 @@ def reply(request: pytest.FixtureRequest) -> Iterator[int]:
         server.join()
 
 
-@pytest.mark.parametrize("reply", [message(2, LIST_OF_DATABASES)], indirect=True)
-def test_a_list_of_databases_counts_as_an_answer(reply: int) -> None:
-    assert answers("127.0.0.1", reply, timeout_s=2)
+THRIFT, SASL, HTTP = Language.THRIFT, Language.SASL, Language.HTTP
+WEB_SERVER = b"HTTP/1.1 400 Bad Request\r\nServer: something else entirely\r\n\r\n"
 
 
 @pytest.mark.parametrize(
-    "reply",
+    ("language", "reply", "expected"),
     [
-        message(2, DECLARED_EXCEPTION),
-        message(3, UNDECLARED_EXCEPTION),
-        message(2, LIST_OF_DATABASES, b"get_all_somethings"),
-        b"HTTP/1.1 400 Bad Request\r\nServer: something else entirely\r\n\r\n",
-        b"\x80\x01",
-        b"",
+        pytest.param(THRIFT, message(2, LIST_OF_DATABASES), True, id="answered in Thrift"),
+        pytest.param(THRIFT, message(2, DECLARED_EXCEPTION), False, id="its database fails"),
+        pytest.param(THRIFT, message(3, UNDECLARED_EXCEPTION), False, id="call unknown"),
+        pytest.param(THRIFT, message(2, LIST_OF_DATABASES, b"get_all_x"), False, id="other call"),
+        pytest.param(THRIFT, WEB_SERVER, False, id="a web server"),
+        pytest.param(THRIFT, b"\x80\x01", False, id="cut"),
+        pytest.param(THRIFT, b"", False, id="silent"),
+        pytest.param(SASL, b"\x03\x00\x00\x00\x02no", True, id="login refused"),
+        pytest.param(SASL, b"\x04\x00\x00\x00\x02no", True, id="login failed"),
+        pytest.param(SASL, b"\x02\x00\x00\x00\x00", False, id="another word"),
+        pytest.param(SASL, WEB_SERVER, False, id="a web server, not SASL"),
+        pytest.param(SASL, b"", False, id="silent, not SASL"),
+        pytest.param(HTTP, b"HTTP/1.1 200 OK\r\n\r\n", True, id="answered"),
+        pytest.param(HTTP, b"HTTP/1.1 401 Unauthorized\r\n\r\n", True, id="wants a token"),
+        pytest.param(HTTP, b"HTTP/1.1 503 Service Unavailable\r\n\r\n", False, id="not yet"),
+        pytest.param(HTTP, message(2, LIST_OF_DATABASES), False, id="plain Thrift"),
     ],
-    ids=["its database fails", "call unknown", "other call", "a web server", "cut", "silent"],
-    indirect=True,
+    indirect=["reply"],
 )
-def test_errors_and_invalid_replies_do_not_count_as_an_answer(reply: int) -> None:
-    assert not answers("127.0.0.1", reply, timeout_s=2)
+def test_an_answer_or_a_refused_login_in_the_servers_language_counts_as_an_answer(
+    language: Language, reply: int, *, expected: bool
+) -> None:
+    access = Access(language=language)
+    assert answers("127.0.0.1", reply, access=access, timeout_s=2) is expected
 
 
 def test_a_closed_port_does_not_count_as_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     assert not answers("127.0.0.1", port, timeout_s=2)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (b"\x03\x00\x00\x00\x02no", True),
-        (b"\x04\x00\x00\x00\x02no", True),
-        (b"\x02\x00\x00\x00\x00", False),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", False),
-        (b"", False),
-    ],
-    ids=["refused", "error", "another word", "a web server", "silent"],
-    indirect=["reply"],
-)
-def test_a_refused_sasl_login_counts_as_an_answer(reply: int, *, expected: bool) -> None:
-    access = Access(language=Language.SASL)
-    assert answers("127.0.0.1", reply, access=access, timeout_s=2) is expected
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (b"HTTP/1.1 200 OK\r\n\r\n", True),
-        (b"HTTP/1.1 401 Unauthorized\r\n\r\n", True),
-        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", False),
-        (message(2, LIST_OF_DATABASES), False),
-    ],
-    ids=["answered", "wants a token", "not yet", "plain Thrift"],
-    indirect=["reply"],
-)
-def test_an_http_success_or_a_refused_http_login_counts_as_an_answer(
-    reply: int, *, expected: bool
-) -> None:
-    access = Access(language=Language.HTTP)
-    assert answers("127.0.0.1", reply, access=access, timeout_s=2) is expected

@@ -29,25 +29,31 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore import catalog
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    Partition,
-    SerDeInfo,
-    SkewedInfo,
-    StorageDescriptor,
-    Table,
-)
+from airflow_hiveacid.metastore.gen.tables import ttypes as tables
 from airflow_hiveacid.metastore.half_exchange import copy_mark
 
 COLUMNS = (Column(name="id", type="bigint"), Column(name="price", type="decimal(10,2)"))
 
 
-def struct(**changes: object) -> Table:
+def struct(**changes: object) -> tables.Table:
     new = catalog.NewTable(ref=TableRef("db", "t"), columns=COLUMNS, location="file:/t")
     made = catalog.table_struct(new)
     for name, value in changes.items():
         owner = made if hasattr(made, name) else made.sd
         setattr(owner, name, value)
     return made
+
+
+def client_of(connection: Any) -> CatalogCalls:  # noqa: ANN401 - a stand-in
+    client = CatalogCalls()
+    client._connection = connection
+    return client
+
+
+def table_of_days(**changes: Any) -> TableInfo:  # noqa: ANN401
+    day = (Column(name="day", type="string"),)
+    parts = {"columns": COLUMNS, "partition_columns": day, **changes}
+    return TableInfo(ref=TableRef("d", "t"), location="file:/t", **parts)
 
 
 @pytest.mark.parametrize(
@@ -135,8 +141,8 @@ def test_hives_default_partition_is_read_as_null() -> None:
         partition_columns=(Column(name="day", type="date"),),
         location="file:/t",
     )
-    partition = Partition(
-        values=["__HIVE_DEFAULT_PARTITION__"], sd=StorageDescriptor(location="file:/t/day=x")
+    partition = tables.Partition(
+        values=["__HIVE_DEFAULT_PARTITION__"], sd=tables.StorageDescriptor(location="file:/t/day=x")
     )
     info = catalog.partition_info(catalog.table_info(catalog.table_struct(new)), partition)
     assert info.name == PartitionName(("day",), (None,))
@@ -160,7 +166,7 @@ def test_each_file_format_is_read_back_as_it_was_defined(format_: FileFormat) ->
 def test_text_files_with_an_unsupported_serde_have_the_format_other() -> None:
     csv = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
     text = "org.apache.hadoop.mapred.TextInputFormat"
-    serde = SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
+    serde = tables.SerDeInfo(serializationLib=csv, parameters={"quoteChar": "'"})
     storage = catalog.table_info(struct(inputFormat=text, serdeInfo=serde)).storage
     assert (storage.format, str(storage)) == (FileFormat.OTHER, f"{text} with {csv}")
     assert storage.parameter("quoteChar") == "'"
@@ -172,15 +178,7 @@ def test_only_partitions_of_insert_only_tables_are_listed_with_their_storage(
 ) -> None:
     wire: Any = Wire(3)
     wire.there = ["day=1", "day=2"]
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=COLUMNS,
-        partition_columns=(Column(name="day", type="string"),),
-        kind=kind,
-    )
+    client, table = client_of(wire), table_of_days(kind=kind)
     found = client.list_partitions(table)
     assert [str(p.name) for p in found] == wire.there
     is_told = kind is TransactionalKind.INSERT_ONLY
@@ -232,10 +230,10 @@ class Wire:
     calls_for = Connection.calls_for
     endpoint = MetastoreEndpoint(uris=())
 
-    def partition(self, name: str) -> Partition:
-        return Partition(
+    def partition(self, name: str) -> tables.Partition:
+        return tables.Partition(
             values=[name.partition("=")[2]],
-            sd=StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
+            sd=tables.StorageDescriptor(location=f"file:/t/{name}", cols=self.fields),
             parameters={catalog.STATISTICS_FLAG: "{}"},
         )
 
@@ -246,14 +244,7 @@ def test_partitions_are_sent_in_batches_that_keep_each_message_small(
 ) -> None:
     """A server accepts 100 MB, and each definition contains all columns of the table."""
     wire: Any = Wire(columns)
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=(COLUMNS[0],) * columns,
-        partition_columns=(Column(name="day", type="string"),),
-    )
+    client, table = client_of(wire), table_of_days(columns=(COLUMNS[0],) * columns)
     days = [table.partition_name([str(day)]) for day in range(1000)]
     assert len(client.add_partitions(table, days)) == len(days)
     assert len(wire.sent) == messages
@@ -267,14 +258,7 @@ def test_partitions_are_sent_in_batches_that_keep_each_message_small(
 def test_a_few_partitions_are_added_without_the_names_of_all() -> None:
     wire: Any = Wire(3)
     wire.there = [f"day={day}" for day in range(1000)] + ["day=1x5"]
-    client = CatalogCalls()
-    client._connection = wire
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="file:/t",
-        columns=COLUMNS,
-        partition_columns=(Column(name="day", type="string"),),
-    )
+    client, table = client_of(wire), table_of_days()
     # The server takes a name for a pattern, so `1.5` also finds `1x5`.
     days = [table.partition_name([day]) for day in ("7", "1.5", "7")]
     assert [str(p.name) for p in client.add_partitions(table, days[:2])] == ["day=1.5", "day=7"]
@@ -294,7 +278,7 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
     asked: list[str] = []
     raw = struct()
     raw.parameters = {"transactional": "true"}
-    raw.sd.skewedInfo = SkewedInfo(skewedColNames=["id"]) if is_skewed else None
+    raw.sd.skewedInfo = tables.SkewedInfo(skewedColNames=["id"]) if is_skewed else None
 
     def call(method: str, *_: object, **__: object) -> Any:  # noqa: ANN401
         asked.append(method)
@@ -303,8 +287,7 @@ def test_forgetting_absent_statistics_succeeds_without_the_alter_permission(
         raise MetastoreCallError(method=method, reason="no privilege ALTER")
 
     wire: Any = SimpleNamespace(generation=generation, call=call)
-    client = CatalogCalls()
-    client._connection = wire
+    client = client_of(wire)
     table = dataclasses.replace(catalog.table_info(raw), partition_columns=())
     write_ids = ValidWriteIdList.parse("d.t:1:1::")
     assert client.forget_statistics(table, [], write_id=WriteId(2), write_ids=write_ids) == 0
@@ -317,7 +300,7 @@ def test_a_partition_has_its_own_columns_only_if_they_differ_from_the_tables() -
     table = catalog.table_info(struct())
     now, before = struct().sd, struct().sd
     before.cols = before.cols[:1]
-    partitions = [Partition(values=[], sd=sd) for sd in (now, before, before)]
+    partitions = [tables.Partition(values=[], sd=sd) for sd in (now, before, before)]
     same, older, alike = catalog.whole_partition_infos(table, partitions)
     assert (same.columns, older.columns) == (None, COLUMNS[:1])
     assert alike.columns is older.columns  # ten thousand of them are one

@@ -25,32 +25,6 @@ def flags(components: tuple[LockComponent, ...]) -> list[tuple[str, bool]]:
     return [(str(c.partition), c.is_dynamic_partition_write) for c in components]
 
 
-@both
-def test_an_unpartitioned_table_is_locked_as_a_whole_without_the_dynamic_flag(
-    generation: MetastoreGeneration,
-) -> None:
-    (component,) = components_for([], [access(PLAIN, UPDATE)], generation)
-    assert (component.partition, component.is_dynamic_partition_write) == (None, False)
-    assert component.lock_type is LockType.SHARED_WRITE
-    assert component.is_transactional
-
-
-@both
-def test_a_dynamic_partition_write_locks_the_table_with_the_dynamic_flag(
-    generation: MetastoreGeneration,
-) -> None:
-    components = components_for([], [access(PARTITIONED, INSERT, UPDATE)], generation)
-    assert flags(components) == [("None", True)] * 2
-
-
-@both
-def test_a_write_to_known_partitions_locks_each_of_them(generation: MetastoreGeneration) -> None:
-    writing = access(PARTITIONED, UPDATE, partitions=(month("2"), month("1")))
-    components = components_for([], [writing], generation)
-    assert flags(components) == [("month=1", False), ("month=2", False)]
-    assert named_behind_table_lock([writing], components) == ()
-
-
 def test_a_mixed_case_partition_locks_the_whole_table_on_hive_3() -> None:
     writing = access(PARTITIONED, UPDATE, partitions=(month("Jan"),))
     on_v3 = components_for([], [writing], V3)
@@ -72,14 +46,6 @@ def test_each_operation_of_a_merge_has_its_own_lock_component(
         UPDATE: LockType.SHARED_WRITE,
         DELETE: LockType.SHARED_WRITE,
     }
-
-
-@both
-def test_an_overwrite_is_exclusive_and_recorded_as_an_update(
-    generation: MetastoreGeneration,
-) -> None:
-    (component,) = components_for([], [access(PLAIN, OVERWRITE)], generation)
-    assert (component.lock_type, component.operation) == (LockType.EXCLUSIVE, UPDATE)
 
 
 @both

@@ -22,7 +22,6 @@ from airflow_hiveacid.jobs.endpoint import (
 from airflow_hiveacid.metastore.auth.address import ConnectError, LoginRefusedError
 from airflow_hiveacid.metastore.client import connect, connection
 from airflow_hiveacid.metastore.gen.locks.ttypes import LockResponse, ShowLocksResponse
-from airflow_hiveacid.metastore.gen.transactions.ttypes import GetOpenTxnsResponse
 from airflow_hiveacid.metastore.locks import LockRequest
 from airflow_hiveacid.metastore.transactions.transaction import begin
 from tests.contract.bench import access
@@ -31,10 +30,9 @@ from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.http_server import HttpStub
 from tests.contract.manual_clock import ManualClock
 from tests.contract.sasl_server import PlainHalf, SaslServer
-from tests.contract.stub_server import HangUpError, StubServer
+from tests.contract.stub_server import NOTHING_OPEN, HangUpError, StubServer
 from tests.support.terms import job_terms
 
-NOTHING_OPEN = GetOpenTxnsResponse(txn_high_water_mark=7, open_txns=[], abortedBits=b"")
 REQUEST = LockRequest(txn_id=TxnId(1), components=(), agent_info="me")
 
 

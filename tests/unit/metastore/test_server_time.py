@@ -2,26 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import LockState, LockType
-from airflow_hiveacid.format.ids import LockId, TxnId
-from airflow_hiveacid.metastore.locks import LockInfo
+from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.metastore.server_time import ServerTime, time_of_lock
-
-
-def lock(txn_id: int, acquired_s: float | None) -> LockInfo:
-    return LockInfo(
-        lock_id=LockId(1),
-        txn_id=TxnId(txn_id),
-        db="d",
-        table="t",
-        partition=None,
-        state=LockState.ACQUIRED,
-        lock_type=LockType.SHARED_READ,
-        user="u",
-        host="h",
-        agent_info="",
-        acquired_s=acquired_s,
-    )
+from tests.contract.bench import listed_lock
 
 
 def test_time_bounds_hold_whenever_the_server_read_its_clock_during_the_request() -> None:
@@ -33,10 +16,11 @@ def test_time_bounds_hold_whenever_the_server_read_its_clock_during_the_request(
 
 
 def test_the_server_time_comes_from_the_last_lock_of_the_transaction() -> None:
-    locks = [lock(3, 100.0), lock(3, 107.0), lock(4, 500.0), lock(3, None)]
+    times = ((3, 100.0), (3, 107.0), (4, 500.0), (3, None))
+    locks = [listed_lock(txn_id, acquired_s=acquired_s) for txn_id, acquired_s in times]
     found = time_of_lock(locks, TxnId(3), before_s=0.0, after_s=0.0)
     assert found == ServerTime.of(107.0, before_s=0.0, after_s=0.0)
 
 
 def test_without_acquisition_times_the_server_time_is_unknown() -> None:
-    assert time_of_lock([lock(3, None)], TxnId(3), before_s=0.0, after_s=0.0) is None
+    assert time_of_lock([listed_lock(3)], TxnId(3), before_s=0.0, after_s=0.0) is None

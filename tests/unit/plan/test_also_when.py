@@ -20,6 +20,7 @@ from airflow_hiveacid.plan.thresholds import (
     decide,
     exceeded,
 )
+from tests.unit.plan.states import state_of
 
 MAX = 9223372036854775807
 _LARGE = SMALL_FILE_BYTES * 1000
@@ -30,16 +31,7 @@ _TABLE = TableInfo(ref=TableRef("db", "t"), location="/t", columns=())
 def _state(
     files: dict[str, int], aborted: str = "", *, written_s: float | None = None
 ) -> AcidState:
-    listing = Listing(
-        location="/t",
-        files=tuple(
-            FileEntry(path=path, size_bytes=size, modified_s=written_s)
-            for path, size in files.items()
-        ),
-        metadata={path.split("/")[0]: "compacted" for path in files if path.startswith("base_")},
-    )
-    write_ids = ValidWriteIdList.parse(f"d.t:{MAX - 1}:{MAX}::{aborted}")
-    return resolve(listing, CompactorWriteIdList.of(write_ids), None)
+    return state_of(files, f"{MAX - 1}:MAX::{aborted}", modified_s=written_s)
 
 
 def _only(**limits: float) -> CompactionPolicy:
@@ -174,13 +166,13 @@ def test_the_small_files_of_a_base_alone_wake_no_job_because_no_compaction_rewri
 ) -> None:
     # INSERT OVERWRITE of many writers.
     files = {f"base_0000001/bucket_00000_{writer}": 10 for writer in range(500)}
-    state, policy = _state_of(files, kind), _only(small_files=3)
+    state, policy = state_of(files, kind=kind), _only(small_files=3)
     assert exceeded(TableHealth.of(state, kind=kind), policy) == ()
     plan = plan_compaction(
         state, CompactionChoice.AUTO, policy, can_hide_until_commit=True, kind=kind
     )
     assert isinstance(plan, NoCompaction)
-    more = _state_of(files | {"delta_0000002_0000002/bucket_00000": 10}, kind)
+    more = state_of(files | {"delta_0000002_0000002/bucket_00000": 10}, kind=kind)
     assert decide(TableHealth.of(more, kind=kind), policy)[0] is True
 
 
@@ -188,15 +180,8 @@ def test_small_files_in_one_delta_need_a_major_compaction() -> None:
     files = {"base_0000001/000000_0": _LARGE}
     files |= {f"delta_0000002_0000002/part-{at}": 10 for at in range(9)}
     kind = TransactionalKind.INSERT_ONLY
-    health = TableHealth.of(_state_of(files, kind), kind=kind)
+    health = TableHealth.of(state_of(files, kind=kind), kind=kind)
     assert decide(health, _only(small_files=5))[0] is True
-
-
-def _state_of(files: dict[str, int], kind: TransactionalKind) -> AcidState:
-    entries = tuple(FileEntry(path=path, size_bytes=size) for path, size in files.items())
-    write_ids = ValidWriteIdList.parse(f"d.t:9:{MAX}::")
-    listing = Listing(location="/t", files=entries, metadata={"base_0000001": "compacted"})
-    return resolve(listing, write_ids, None, kind)
 
 
 @pytest.mark.parametrize("is_major", [True, False])

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.records import FirstSeen, LeftUpload, Reader
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.plan import cleaning
+from tests.unit.plan.states import state_of
 
 MAX = 9223372036854775807
 DIRECTORIES = ("base_0000002", "delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -15,20 +15,12 @@ OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
 
 
 def state(
-    write_ids: str = f"d.t:3:{MAX}::",
+    write_ids: str = "3:MAX::",
     directories: tuple[str, ...] = DIRECTORIES,
     originals: tuple[str, ...] = (),
 ) -> AcidState:
-    paths = (*(f"{d}/bucket_00000" for d in directories), *originals)
-    return resolve(
-        Listing(
-            location="/t",
-            files=tuple(FileEntry(path=path, size_bytes=5) for path in paths),
-            metadata={d: "compacted" for d in directories if d.startswith("base_")},
-        ),
-        ValidWriteIdList.parse(write_ids),
-        None,
-    )
+    paths = (f"{directory}/bucket_00000" for directory in directories)
+    return state_of((*paths, *originals), write_ids)
 
 
 def plan(
@@ -86,7 +78,7 @@ def test_deltas_are_kept_for_each_reader_that_may_have_begun_before_the_base_was
 def test_directories_wait_only_for_readers_from_before_their_own_replacement_was_seen() -> None:
     # The reader began after the base was seen, and before the delta of two was.
     deltas = ("delta_0000003_0000003_0000", "delta_0000004_0000004_0000")
-    s = state(f"d.t:4:{MAX}::", (*DIRECTORIES, *deltas, "delta_0000003_0000004"))
+    s = state("4:MAX::", (*DIRECTORIES, *deltas, "delta_0000003_0000004"))
     seen = {
         "base_0000002": FirstSeen(high_watermark=TxnId(9), at_s=0.0),
         "delta_0000003_0000004": FirstSeen(high_watermark=TxnId(20), at_s=0.0),
@@ -143,7 +135,7 @@ def test_replaced_directories_are_kept_for_the_retention_time() -> None:
 @pytest.mark.promise("K2")
 def test_cleaning_removes_only_directories_whose_write_ids_are_all_aborted() -> None:
     s = state(
-        f"d.t:4:{MAX}::3",
+        "4:MAX::3",
         ("delta_0000001_0000001_0000", "delta_0000003_0000003_0000", "delta_0000002_0000004"),
     )
     assert [r.path for r in plan(s, f"9:{MAX}::").remove] == ["delta_0000003_0000003_0000"]
@@ -197,7 +189,7 @@ def test_an_upload_is_aborted_only_if_its_writer_has_ended(path: str, *, goes: b
 def test_a_table_with_obsolete_or_aborted_files_is_not_clean() -> None:
     assert not cleaning.is_clean(state())
     assert not cleaning.is_clean(state(directories=("base_0000002",), originals=("000000_0",)))
-    assert not cleaning.is_clean(state(f"d.t:4:{MAX}::3", ("delta_0000003_0000003_0000",)))
+    assert not cleaning.is_clean(state("4:MAX::3", ("delta_0000003_0000003_0000",)))
     assert cleaning.is_clean(state(directories=("base_0000002",)))
 
 
@@ -224,7 +216,7 @@ def test_each_obsolete_path_is_replaced_by_the_lowest_base_that_covers_it() -> N
         "delta_0000005_0000005_0000",
         "delta_0000008_0000008_0000",
     )
-    found = ends(state(f"d.t:9:{MAX}::", (*bases, *deltas), ("000000_0",)))
+    found = ends(state("9:MAX::", (*bases, *deltas), ("000000_0",)))
     assert found == {
         "base_0000003": ("base_0000005", 5),
         "base_0000005": ("base_0000007", 7),
@@ -236,21 +228,12 @@ def test_each_obsolete_path_is_replaced_by_the_lowest_base_that_covers_it() -> N
 
 def test_an_aborted_base_replaces_nothing() -> None:
     directories = ("base_0000004", "base_0000005", "delta_0000003_0000003_0000")
-    found = ends(
-        resolve(
-            Listing(
-                location="/t",
-                files=tuple(FileEntry(path=f"{d}/bucket_00000", size_bytes=5) for d in directories),
-            ),
-            ValidWriteIdList.parse(f"d.t:9:{MAX}::4"),
-            None,
-        )
-    )
+    found = ends(state_of(directories, "9:MAX::4", has_marks=False))
     assert found["delta_0000003_0000003_0000"] == ("base_0000005", 5)
 
 
 def test_removing_merged_deltas_ends_older_versions_of_insert_only_tables_only() -> None:
-    merged = state(f"d.t:9:{MAX}::", ("delta_0000003_0000003_0000", "delta_0000003_0000004"))
+    merged = state("9:MAX::", ("delta_0000003_0000003_0000", "delta_0000003_0000004"))
     path = "delta_0000003_0000003_0000"
     assert ends(merged)[path] == ("delta_0000003_0000004", 0)
     assert ends(merged, is_insert_only=True)[path] == ("delta_0000003_0000004", 4)
@@ -281,6 +264,24 @@ def test_an_unknown_file_is_removed_only_if_it_is_removable_and_old(
     plan = cleaning.plan_unknown([one], noted, now, readers=(), unknown_age_s=100.0)
     assert tuple([u.path for u in part] for part in (plan.remove, plan.keep, plan.unknown)) == found
     assert cleaning.plan_unknown([one], {}, now, readers=(), unknown_age_s=100.0).remove == ()
+
+
+@pytest.mark.parametrize(
+    ("is_dry", "noted", "why"),
+    [
+        (False, {}, "found less than 1 d ago; may be removed in 1 d"),
+        (True, {}, "a cleaning may remove it 1 d after it has first found it"),
+        (True, {"x": 0.0}, "found less than 1 d ago; may be removed in 23 h"),
+    ],
+)
+def test_a_dry_run_does_not_count_the_day_that_only_a_cleaning_counts(
+    is_dry: bool, noted: dict[str, float], why: str
+) -> None:
+    one = cleaning.UnknownPath(path="x", why="y", size_bytes=1, age_s=200.0, is_removable=True)
+    seen = {path: FirstSeen(high_watermark=TxnId(9), at_s=at_s) for path, at_s in noted.items()}
+    now = FirstSeen(high_watermark=TxnId(9), at_s=3600.0)
+    plan = cleaning.plan_unknown([one], seen, now, readers=(), unknown_age_s=100.0, is_dry=is_dry)
+    assert [removal.why for removal in plan.keep] == [why]
 
 
 @pytest.mark.promise("K9")

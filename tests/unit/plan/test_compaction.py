@@ -1,34 +1,21 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.names import BaseName, DeltaName, parse_directory_name
-from airflow_hiveacid.format.snapshot import CompactorWriteIdList, ValidTxnList, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import TransactionalKind
 from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.plan import compaction
 from airflow_hiveacid.plan.thresholds import CompactionPolicy
+from tests.unit.plan.states import state_of
 
-MAX = 9223372036854775807
-
-
-def state(
-    directories: dict[str, int], write_ids: str, files: dict[str, int] | None = None
-) -> AcidState:
-    """Directories with the bytes of their one file, and plain files at the root."""
-    entries = [FileEntry(path=f"{d}/bucket_00000", size_bytes=n) for d, n in directories.items()]
-    entries += [FileEntry(path=p, size_bytes=n) for p, n in (files or {}).items()]
-    listing = Listing(
-        location="/t",
-        files=tuple(entries),
-        metadata={d: "compacted" for d in directories if d.startswith("base_")},
-    )
-    return resolve(listing, CompactorWriteIdList.of(ValidWriteIdList.parse(write_ids)), None)
+MINOR, MAJOR = CompactionChoice.MINOR, CompactionChoice.MAJOR
 
 
 def inserts(low: int, high: int, size: int = 10) -> dict[str, int]:
@@ -36,16 +23,32 @@ def inserts(low: int, high: int, size: int = 10) -> dict[str, int]:
 
 
 def plan(
-    s: AcidState, choice: CompactionChoice = CompactionChoice.AUTO, *, can_hide: bool = True
+    s: AcidState,
+    choice: CompactionChoice = CompactionChoice.AUTO,
+    *,
+    can_hide: bool = True,
+    **terms: Any,  # noqa: ANN401
 ) -> compaction.CompactionPlan | compaction.NoCompaction:
-    return compaction.plan_compaction(s, choice, CompactionPolicy(), can_hide_until_commit=can_hide)
+    return compaction.plan_compaction(
+        s, choice, CompactionPolicy(), can_hide_until_commit=can_hide, **terms
+    )
+
+
+def planned(
+    s: AcidState,
+    choice: CompactionChoice,
+    **terms: Any,  # noqa: ANN401
+) -> compaction.CompactionPlan:
+    found = plan(s, choice, **terms)
+    assert isinstance(found, compaction.CompactionPlan)
+    return found
 
 
 @pytest.mark.promise("C4")
 @pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
 def test_a_minor_compaction_is_planned_at_ten_deltas_not_at_nine(deltas: int, fires: bool) -> None:
     found = plan(
-        state({"base_0000001": 10_000, **inserts(2, 1 + deltas)}, f"d.t:{1 + deltas}:{MAX}::")
+        state_of({"base_0000001": 10_000, **inserts(2, 1 + deltas)}, f"{1 + deltas}:MAX::")
     )
     assert isinstance(found, compaction.CompactionPlan) is fires
     if isinstance(found, compaction.CompactionPlan):
@@ -55,7 +58,6 @@ def test_a_minor_compaction_is_planned_at_ten_deltas_not_at_nine(deltas: int, fi
         ]
 
 
-MINOR, MAJOR = CompactionChoice.MINOR, CompactionChoice.MAJOR
 BASE, DELETES = {"base_0000001": 1000}, {"delete_delta_0000004_0000004_0000": 50}
 
 
@@ -77,8 +79,7 @@ def test_the_score_is_the_saved_opens_and_deleted_rows_per_byte_read(
     replaced: int,
     saved_rows: int,
 ) -> None:
-    found = plan(state(directories, f"d.t:4:{MAX}::", files), choice)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(state_of(directories | files, "4:MAX::"), choice)
     assert found.is_major is (choice is MAJOR)
     read = sum(n for name, n in directories.items() if found.is_major or name not in BASE)
     read += sum(files.values())
@@ -89,7 +90,7 @@ def test_the_score_is_the_saved_opens_and_deleted_rows_per_byte_read(
 @pytest.mark.promise("C5")
 @pytest.mark.parametrize(("size", "fires"), [(99, False), (100, True), (101, True)])
 def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fires: bool) -> None:
-    found = plan(state({"base_0000001": 1000, **inserts(2, 2, size)}, f"d.t:2:{MAX}::"))
+    found = plan(state_of({"base_0000001": 1000, **inserts(2, 2, size)}, "2:MAX::"))
     assert isinstance(found, compaction.CompactionPlan) is fires
     if isinstance(found, compaction.CompactionPlan):
         assert found.is_major
@@ -98,34 +99,30 @@ def test_a_major_compaction_is_planned_at_ten_percent_of_the_base(size: int, fir
 
 @pytest.mark.promise("C7")
 def test_compaction_excludes_deltas_at_or_above_the_lowest_open_write_id() -> None:
-    found = plan(state(inserts(1, 12), "d.t:12:5:5:"), CompactionChoice.MAJOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(state_of(inserts(1, 12), "12:5:5:"), MAJOR)
     assert found.high == 4
     assert [d.text for d in found.inputs] == list(inserts(1, 4))
 
 
 def test_a_minor_compaction_of_inserts_and_deletes_is_major_if_results_cannot_be_hidden() -> None:
     both = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
-    s = state({"base_0000000": 1, **both}, f"d.t:3:{MAX}::")
-    hidden = plan(s, CompactionChoice.MINOR)
-    assert isinstance(hidden, compaction.CompactionPlan)
+    s = state_of({"base_0000000": 1, **both}, "3:MAX::")
+    hidden = planned(s, MINOR)
     assert [str(o) for o in hidden.outputs(TxnId(9))] == [
         "delete_delta_0000001_0000003_v0000009",
         "delta_0000001_0000003_v0000009",
     ]
-    plain = plan(s, CompactionChoice.MINOR, can_hide=False)
-    assert isinstance(plain, compaction.CompactionPlan)
+    plain = planned(s, MINOR, can_hide=False)
     assert plain.is_major
     assert "would not become visible at once" in plain.why
 
 
 @pytest.mark.promise("C13")
 def test_tables_with_original_files_get_a_major_compaction() -> None:
-    found = plan(
-        state(inserts(10000001, 10000002), f"d.t:10000002:{MAX}::", {"000000_0": 100}),
-        CompactionChoice.MINOR,
+    found = planned(
+        state_of({**inserts(10000001, 10000002), "000000_0": 100}, "10000002:MAX::"),
+        MINOR,
     )
-    assert isinstance(found, compaction.CompactionPlan)
     assert found.is_major
     assert "original files" in found.why
 
@@ -133,10 +130,9 @@ def test_tables_with_original_files_get_a_major_compaction() -> None:
 def test_deltas_with_loaded_files_get_a_major_compaction() -> None:
     # LOAD DATA puts files without ACID columns into a delta.
     loaded = {f"delta_{i:07d}_{i:07d}_0000/000000_0": 10 for i in (1, 2)}
-    s = state({}, f"d.t:2:{MAX}::", loaded)
+    s = state_of(loaded, "2:MAX::")
     assert s.originals == ()
-    found = plan(s, CompactionChoice.MINOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(s, MINOR)
     assert found.is_major
     assert "do not store row IDs" in found.why
 
@@ -144,8 +140,7 @@ def test_deltas_with_loaded_files_get_a_major_compaction() -> None:
 def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
     deletes = {f"delete_{name}": size for name, size in inserts(2, 3).items()}
     for directories in (inserts(1, 2), {"base_0000001": 9, **deletes}):
-        found = plan(state(directories, f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
-        assert isinstance(found, compaction.CompactionPlan)
+        found = planned(state_of(directories, "3:MAX::"), MINOR)
         assert len(found.inputs) == 2
 
 
@@ -156,13 +151,11 @@ def test_a_minor_compaction_joins_two_deltas_of_one_kind() -> None:
 def test_no_minor_compaction_is_planned_for_at_most_one_delta_and_one_delete_delta(
     directories: dict[str, int],
 ) -> None:
-    assert isinstance(
-        plan(state(directories, f"d.t:1:{MAX}::"), CompactionChoice.MINOR), compaction.NoCompaction
-    )
+    assert isinstance(plan(state_of(directories, "1:MAX::"), MINOR), compaction.NoCompaction)
 
 
 def test_a_base_without_deltas_needs_no_compaction() -> None:
-    found = plan(state({"base_0000004": 50}, f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
+    found = plan(state_of({"base_0000004": 50}, "4:MAX::"), MAJOR)
     assert found == compaction.NoCompaction(why="there is no delta")
 
 
@@ -174,9 +167,7 @@ def names(*texts: str) -> list[BaseName | DeltaName]:
 def dead_major(files: dict[str, int] | None = None) -> compaction.CompactionPlan:
     """A compaction of write IDs 1 to 3, with deletes, whose base is `base_0000003`."""
     inputs = {**inserts(1, 3), "delete_delta_0000002_0000002_0000": 5}
-    found = plan(state(inputs, f"d.t:3:{MAX}::", files), CompactionChoice.MAJOR)
-    assert isinstance(found, compaction.CompactionPlan)
-    return found
+    return planned(state_of({**inputs, **(files or {})}, "3:MAX::"), MAJOR)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +222,7 @@ def test_a_visible_base_with_a_higher_write_id_replaces_a_compaction(
     present: tuple[str, ...], replacing: str | None
 ) -> None:
     """Transaction 21 is open, 22 is aborted; so are write IDs 7 and 8, and 9 is not given yet."""
-    found = plan(state(inserts(1, 4), f"d.t:4:{MAX}::"), CompactionChoice.MAJOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(state_of(inserts(1, 4), "4:MAX::"), MAJOR)
     txns = ValidTxnList(high_watermark=TxnId(30), open=(TxnId(21),), aborted=(TxnId(22),))
     now = ValidWriteIdList.parse("d.t:8:7:7:8")
     base = compaction.replacing_base(found, present, now, txns)
@@ -274,8 +264,7 @@ def test_a_base_of_an_aborted_compaction_is_kept_if_it_duplicates_no_rows(other:
 
 
 def test_an_aborted_minor_compaction_duplicates_no_rows() -> None:
-    found = plan(state(inserts(1, 3), f"d.t:3:{MAX}::"), CompactionChoice.MINOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(state_of(inserts(1, 3), "3:MAX::"), MINOR)
     assert not compaction.doubles_rows(found, names(*inserts(1, 3), "delta_0000001_0000005"))
 
 
@@ -283,87 +272,46 @@ def test_a_minor_compaction_of_deltas_of_one_write_id_becomes_major() -> None:
     """Hive 4 looks for deletes of rows of their own write ID in later statements only."""
     names = ("delta_0000001_0000001_0000", "delete_delta_0000001_0000001_0001")
     pair = dict.fromkeys(names, 10)
-    write_ids = f"d.t:2:{MAX}::"
-    more = state({**pair, "delta_0000001_0000001_0001": 10}, write_ids)
-    found = plan(more, CompactionChoice.MINOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    write_ids = "2:MAX::"
+    more = state_of({**pair, "delta_0000001_0000001_0001": 10}, write_ids)
+    found = planned(more, MINOR)
     assert (found.is_major, "compares statement IDs" in found.why) == (True, True)
-    assert isinstance(plan(state(pair, write_ids), CompactionChoice.MINOR), compaction.NoCompaction)
-    wider = state({**pair, "delta_0000002_0000002_0000": 10}, write_ids)
-    found = plan(wider, CompactionChoice.MINOR)
-    assert isinstance(found, compaction.CompactionPlan)
+    assert isinstance(plan(state_of(pair, write_ids), MINOR), compaction.NoCompaction)
+    wider = state_of({**pair, "delta_0000002_0000002_0000": 10}, write_ids)
+    found = planned(wider, MINOR)
     assert not found.is_major
 
 
 def test_a_minor_compaction_of_an_insert_only_table_is_hidden_or_becomes_major() -> None:
     """A reader of an older snapshot would see all rows of a wider delta."""
-    listing = Listing(
-        location="/t",
-        files=tuple(
-            FileEntry(path=f"delta_{i:07d}_{i:07d}_0000/000000_0", size_bytes=10)
-            for i in range(1, 4)
-        ),
-    )
     kind = TransactionalKind.INSERT_ONLY
-    write_ids = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:3:{MAX}::"))
-    s = resolve(listing, write_ids, None, kind)
-    policy = CompactionPolicy()
-    hidden = compaction.plan_compaction(
-        s, CompactionChoice.MINOR, policy, can_hide_until_commit=True, kind=kind
-    )
-    assert isinstance(hidden, compaction.CompactionPlan)
+    s = state_of((f"{name}/000000_0" for name in inserts(1, 3)), kind=kind)
+    hidden = planned(s, MINOR, kind=kind)
     assert hidden.hides
     assert [str(o) for o in hidden.outputs(TxnId(9))] == ["delta_0000001_0000003_v0000009"]
-    whole = compaction.plan_compaction(
-        s, CompactionChoice.MINOR, policy, can_hide_until_commit=False, kind=kind
-    )
-    assert isinstance(whole, compaction.CompactionPlan)
+    whole = planned(s, MINOR, can_hide=False, kind=kind)
     assert (whole.is_major, whole.hides) == (True, False)
     assert "older snapshot" in whole.why
     assert [str(o) for o in whole.outputs(None)] == ["base_0000003"]
 
 
 def test_a_minor_compaction_reads_only_deltas() -> None:
-    policy, write_ids = CompactionPolicy(), f"d.t:5:{MAX}::"
     for beside, kept in (({"base_0000002": 9}, {}), ({}, {"000000_0": 9})):
-        s = state({**beside, **inserts(3, 5)}, write_ids, kept)
-        for choice, is_whole in ((CompactionChoice.MINOR, False), (CompactionChoice.MAJOR, True)):
-            kind = TransactionalKind.INSERT_ONLY
-            plan = compaction.plan_compaction(
-                s, choice, policy, can_hide_until_commit=True, kind=kind
-            )
-            assert isinstance(plan, compaction.CompactionPlan)
-            assert len(plan.read.deltas) == 3
-            assert (plan.read.base, plan.read.originals) == (
+        s = state_of({**beside, **inserts(3, 5), **kept}, "5:MAX::")
+        for choice, is_whole in ((MINOR, False), (MAJOR, True)):
+            read = planned(s, choice, kind=TransactionalKind.INSERT_ONLY).read
+            assert len(read.deltas) == 3
+            assert (read.base, read.originals) == (
                 (s.base, s.originals) if is_whole else (None, ())
             )
             assert (s.base is None, s.originals == ()) == (not beside, not kept)
 
 
-def shown(
-    s: AcidState, choice: CompactionChoice, appears: compaction.Appearance
-) -> compaction.CompactionPlan | compaction.NoCompaction:
-    return compaction.plan_compaction(
-        s,
-        choice,
-        CompactionPolicy(),
-        can_hide_until_commit=appears is compaction.Appearance.HIDDEN,
-        appears=appears,
-    )
-
-
 def two_buckets() -> AcidState:
-    entries = [
-        FileEntry(path=f"delta_{w:07d}_{w:07d}_0000/bucket_0000{b}", size_bytes=9)
-        for w in (1, 2)
-        for b in (0, 1)
-    ]
-    listing = Listing(location="/t", files=tuple(entries), metadata={})
-    write_ids = CompactorWriteIdList.of(ValidWriteIdList.parse(f"d.t:2:{MAX}::"))
-    return resolve(listing, write_ids, None)
+    return state_of(f"{name}/bucket_0000{b}" for name in inserts(1, 2) for b in (0, 1))
 
 
-@pytest.mark.parametrize("choice", [CompactionChoice.MAJOR, CompactionChoice.MINOR])
+@pytest.mark.parametrize("choice", [MAJOR, MINOR])
 @pytest.mark.parametrize(
     "appears",
     [compaction.Appearance.FILE_BY_FILE, compaction.Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE],
@@ -371,11 +319,10 @@ def two_buckets() -> AcidState:
 def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file(
     choice: CompactionChoice, appears: compaction.Appearance
 ) -> None:
-    several = shown(two_buckets(), choice, appears)
+    several = plan(two_buckets(), choice, can_hide=False, appears=appears)
     assert isinstance(several, compaction.NoCompaction)
     assert "2 files would appear file by file" in several.why
-    one = shown(state(inserts(1, 2), f"d.t:2:{MAX}::"), choice, appears)
-    assert isinstance(one, compaction.CompactionPlan)
+    one = planned(state_of(inserts(1, 2)), choice, can_hide=False, appears=appears)
     assert one.needs_one_file
     assert one.hides is (appears is compaction.Appearance.FILE_BY_FILE_HIDDEN_FROM_HIVE)
 
@@ -383,31 +330,28 @@ def test_a_compaction_that_would_appear_file_by_file_must_write_exactly_one_file
 @pytest.mark.parametrize(
     ("choice", "name"),
     [
-        (CompactionChoice.MAJOR, "base_0000002_v0000009"),
-        (CompactionChoice.MINOR, "delta_0000001_0000002_v0000009"),
+        (MAJOR, "base_0000002_v0000009"),
+        (MINOR, "delta_0000001_0000002_v0000009"),
     ],
 )
 def test_a_hidden_compaction_may_write_several_files_that_appear_at_its_commit(
     choice: CompactionChoice, name: str
 ) -> None:
-    found = shown(two_buckets(), choice, compaction.Appearance.HIDDEN)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(two_buckets(), choice, appears=compaction.Appearance.HIDDEN)
     assert found.hides
     assert not found.needs_one_file
     assert [str(o) for o in found.outputs(TxnId(9))] == [name]
 
 
 def test_a_compaction_published_by_rename_may_write_several_files() -> None:
-    found = shown(two_buckets(), CompactionChoice.MAJOR, compaction.Appearance.AT_ONCE)
-    assert isinstance(found, compaction.CompactionPlan)
+    found = planned(two_buckets(), MAJOR, can_hide=False, appears=compaction.Appearance.AT_ONCE)
     assert not found.hides
     assert [str(o) for o in found.outputs(None)] == ["base_0000002"]
 
 
 def test_with_older_readers_a_base_is_hidden_until_its_commit_but_a_delta_is_not() -> None:
     """Hive 4 reads a base whose last write it takes to be open, if that is the lowest such one."""
-    major = shown(two_buckets(), CompactionChoice.MAJOR, compaction.Appearance.AT_ONCE)
-    assert isinstance(major, compaction.CompactionPlan)
+    major = planned(two_buckets(), MAJOR, can_hide=False, appears=compaction.Appearance.AT_ONCE)
     major = dataclasses.replace(major, has_older_readers=True)
     assert major.hides
     assert not major.needs_one_file

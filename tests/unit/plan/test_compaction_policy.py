@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -16,7 +18,9 @@ from airflow_hiveacid.plan.compaction_policy import (
 )
 from airflow_hiveacid.plan.statements.text import statement_text
 from airflow_hiveacid.plan.thresholds import CompactionPolicy, TableHealth, Threshold, exceeded
+from tests.support.cases import results_of
 
+_CASES: Final = Path(__file__).parent / "cases"
 _COUNT = "compactorthreshold.hive.compactor.delta.num.threshold"
 _RATIO = "compactorthreshold.hive.compactor.delta.pct.threshold"
 _NO_OTHER = {"aborted_transactions": Off.OFF}
@@ -113,69 +117,22 @@ def test_the_reason_names_the_parameter_that_sets_a_threshold() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (
-            GivenThresholds(),
-            f"5 deltas by table parameter {_COUNT} or 10 % or 1000 aborted transactions",
-        ),
-        (GivenThresholds(delta_count=3), "3 deltas or 10 % or 1000 aborted transactions"),
-        (GivenThresholds(delta_count=Off.OFF, also_when=_NO_OTHER), "10 %"),
-        (
-            GivenThresholds(
-                delta_count=3,
-                delta_ratio=Off.OFF,
-                also_when={
-                    "small_files": 200,
-                    "oldest_delta_s": 604800,
-                    "oldest_aborted_s": 43200,
-                    "deleted_rows": 50,
-                    "aborted_transactions": 500,
-                },
-            ),
-            (
-                "3 deltas or 500 aborted transactions or an aborted write of 12 h ago or"
-                " 50 deleted rows or 200 small files or a delta of 7 d ago"
-            ),
-        ),
-    ],
-)
-def test_a_policy_reads_as_its_thresholds(given: GivenThresholds, text: str) -> None:
-    assert str(given.policy_for(_table(**{_COUNT: "5"}))) == text
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (
-            GivenThresholds(delta_count=3, delta_ratio=0.25, also_when=_NO_OTHER),
-            "3 deltas or a delta ratio of 0.25",
-        ),
-        (
-            GivenThresholds(delta_count=3, delta_ratio=Off.OFF),
-            "3 deltas or 1000 aborted transactions",
-        ),
-        (
-            GivenThresholds(delta_count=Off.OFF, also_when={**_NO_OTHER, "small_files": 200}),
-            "the table's own delta ratio (default 0.1) or 200 small files",
-        ),
-        (
-            GivenThresholds(delta_ratio=0.25, also_when=_NO_OTHER),
-            "the table's own number of deltas (default 10) or a delta ratio of 0.25",
-        ),
-    ],
-)
-def test_the_statement_of_a_compaction_says_when_it_compacts(
-    given: GivenThresholds, text: str
+@pytest.mark.parametrize(("text", "policy", "words"), results_of(_CASES / "thresholds.txt"))
+def test_thresholds_are_told_by_their_policy_and_by_the_statement_of_a_compaction(
+    text: str, policy: str, words: str
 ) -> None:
+    asked = json.loads(text)
+    given = arguments.thresholds(
+        asked.get("delta_count"), asked.get("delta_ratio"), asked.get("also_when")
+    )
+    assert str(given.policy_for(_table(**{_COUNT: "5"}))) == policy
     spec = CompactSpec.of_table(
         "db.t",
         delta_count=given.delta_count,
         delta_ratio=given.delta_ratio,
         also_when=given.also_when,
     )
-    assert statement_text(spec) == f"ALTER TABLE db.t COMPACT 'minor' -- or 'major', at {text}"
+    assert statement_text(spec) == f"ALTER TABLE db.t COMPACT 'minor' -- or 'major', at {words}"
 
 
 @pytest.mark.parametrize("word", ["off", " OFF ", Off.OFF])
@@ -238,22 +195,9 @@ def test_without_further_thresholds_only_aborted_transactions_count(nothing: obj
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (
-            {"aborted_writes": 500},
-            (
-                "also_when has no threshold 'aborted_writes'; allowed are aborted_transactions,"
-                " oldest_aborted_s, deleted_rows, small_files, oldest_delta_s"
-            ),
-        ),
-        ({"delta_count": 5}, "also_when has no threshold 'delta_count'"),
-        ({"small_files": 0}, "small_files in also_when must be above 0, found 0"),
-        ({"small_files": "many"}, "small_files in also_when must be a number of 0 or more"),
-        ({"deleted_rows": 1.5}, "deleted_rows in also_when must be a whole number, found 1.5"),
+        *((json.loads(text), why) for text, why in results_of(_CASES / "refused_thresholds.txt")),
         ({"oldest_delta_s": float("nan")}, "oldest_delta_s in also_when must be a number"),
         ({"small_files": 10**5000}, "small_files in also_when must be a number of 0 or more"),
-        ({"small_files": True}, "small_files in also_when must be a number"),
-        ("small_files", "small_files in also_when must be a number of 0 or more, found ''"),
-        (["small_files"], "also_when must be a mapping"),
         ({3: 4}, "also_when has no threshold 3"),
     ],
 )

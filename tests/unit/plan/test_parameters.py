@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import enum
+import json
+from collections.abc import Iterable
 from decimal import Decimal
+from pathlib import Path
+from typing import Final
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -15,7 +19,9 @@ from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.plan.arguments import EarlyChecks
 from airflow_hiveacid.plan.statements import parameters
+from tests.support.cases import changes_of
 
+_CASES: Final = Path(__file__).parent / "cases"
 NAIVE = dt.datetime(2026, 1, 31, 2, 0, 0, 500_000)  # noqa: DTZ001 - a wall clock
 AWARE = NAIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))
 TWICE = dt.datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Vienna"))
@@ -59,63 +65,33 @@ class NoStamp(dt.datetime):
 STAMP = Stamp.combine(NAIVE.date(), NAIVE.time())
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("a = :a AND b IN (:b1, :_c)", {"a", "b1", "_c"}),
-        ("a::int = b:c AND m['k']:d = f(x):e AND `q`:g = 1", set()),
-        ("CAST(a AS struct<x:int>)", set()),
-        ("':a' = \":b\" AND `:c` = 1", set()),
-        ("'it''s :a' = :b", {"b"}),
-        (r"'\':a' = :b", {"b"}),
-        (r"r'\' = :b AND R':a' = 1", {"b"}),
-        ("a = 1 -- :a\n AND b = :b", {"b"}),
-        ("a = 1 -- :a \\\n :c \n AND b = :b", {"b"}),
-        ("/* :a /* :c */ :d */ b = :b", {"b"}),
-        ("a = :1 OR b = : b", set()),
-        ("a=:a+:b", {"a", "b"}),
-        ("a::decimal(1,0) > :a", {"a"}),
-        (":a", {"a"}),
-        ("", set()),
-    ],
-)
+def _read(cases: Iterable[tuple[str, str | None]]) -> list[tuple[object, str | None]]:
+    """Return the cases with the values that their texts are as JSON."""
+    return [(json.loads(text), expected) for text, expected in cases]
+
+
+@pytest.mark.parametrize(("text", "names"), [*changes_of(_CASES / "markers.txt"), ("", None)])
 def test_a_marker_is_a_colon_and_a_name_outside_quotes_and_comments(
-    text: str, names: set[str]
+    text: str, names: str | None
 ) -> None:
-    assert parameters.markers(text) == names
+    assert ", ".join(sorted(parameters.markers(text))) == (names or "")
 
 
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ("x' OR 1", 'string "x\' OR 1"'),
-        (True, "boolean 'true'"),
-        (0, "int '0'"),
-        (-(10**37), f"int '-{10**37}'"),
-        (1.5, "double '1.5'"),
+        *_read(changes_of(_CASES / "parameter_values.txt")),
         (Decimal("1E+3"), "decimal '1000'"),
         (Decimal("1.50"), "decimal '1.5'"),
         (Decimal("1.050"), "decimal '1.05'"),
+        (Decimal("0E-999999999"), "decimal '0'"),
         (dt.date(2026, 1, 31), "date '2026-01-31'"),
         (NAIVE, "timestamp '2026-01-31 02:00:00.500000'"),
         (STAMP, "timestamp '2026-01-31 02:00:00.500000'"),
         (Level.HIGH, "int '3'"),
         (Colour.RED, "string 'r'"),
-        ({"type": "double", "value": " .5E-3 "}, "double '0.0005'"),
-        (Decimal("0E-999999999"), "decimal '0'"),
-        (None, "NULL"),
-        ([1, None, "a"], "(int '1', NULL, string 'a')"),
         ((1,), "(int '1')"),
-        ({"type": "date", "value": " 2026-01-31 "}, "date '2026-01-31'"),
-        ({"type": "int", "value": "+007"}, "int '7'"),
-        ({"type": "int", "value": ["1", 2]}, "(int '1', int '2')"),
-        ({"type": "decimal", "value": "1.10"}, "decimal '1.1'"),
-        ({"type": "double", "value": "1e3"}, "double '1000.0'"),
-        ({"type": "boolean", "value": "TRUE"}, "boolean 'true'"),
-        ({"type": "string", "value": " x "}, "string ' x '"),
-        ({"type": "timestamp", "value": "2026-01-31T02:00:00"}, "timestamp '2026-01-31 02:00:00'"),
         ({"type": MOMENT, "value": AWARE}, f"{MOMENT} '2026-01-31 00:00:00.500000Z'"),
-        ({"type": MOMENT, "value": "2026-01-31T02:00:00Z"}, f"{MOMENT} '2026-01-31 02:00:00Z'"),
         ({"type": MOMENT, "value": TWICE}, f"{MOMENT} '2026-10-25 00:30:00Z'"),
         ({"type": MOMENT, "value": TWICE.replace(fold=1)}, f"{MOMENT} '2026-10-25 01:30:00Z'"),
     ],
@@ -127,27 +103,12 @@ def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None
 @pytest.mark.parametrize(
     ("value", "why"),
     [
+        *_read(changes_of(_CASES / "refused_parameters.txt")),
         (AWARE, "has a time zone"),
-        ({"type": "timestamp", "value": "2026-01-31T02:00:00+00:00"}, "has a time zone"),
         ({"type": MOMENT, "value": NAIVE}, "has no time zone"),
-        ({"type": "timestamp", "value": "2026-01-31 02:00:00.1234567"}, "is not a valid timestamp"),
-        ({"type": "date", "value": "20260131"}, "is not a valid date"),
-        ({"type": "date", "value": "2026-02-30"}, "is not a valid date"),
         ({"type": "date", "value": NAIVE}, "is not a valid date"),
-        ({"type": "int", "value": "1.0"}, "is not a valid int"),
-        ({"type": "int", "value": True}, "is not a valid int"),
-        ({"type": "int", "value": "None"}, "is not a valid int"),
-        ({"type": "int", "value": None}, "is not a valid int"),
-        (10**38, "is not a valid int"),
         (Decimal("NaN"), "is not a valid decimal"),
         (Decimal(1).scaleb(-39), "is not a valid decimal"),
-        (float("inf"), "is not a valid double"),
-        ("\ud800", r"an unpaired surrogate \(half a character\)"),
-        ([], "is an empty list"),
-        ({"type": "int", "value": []}, "is an empty list"),
-        ([[1]], "is a list"),
-        ({"type": "bigint", "value": 1}, "with one of the types"),
-        ({"value": 1}, "with one of the types"),
         (b"x", "is a bytes"),
         (
             [1, 10**5000],
@@ -155,17 +116,6 @@ def test_a_value_has_one_type_and_one_spelling(value: object, said: str) -> None
         ),
         ({"type": "decimal", "value": 10**5000}, "is not a valid decimal: .*; give a number"),
         ({"type": "double", "value": 10**5000}, "is not a valid double: .*; give a finite number"),
-        (
-            {"type": "double", "value": "1_0"},
-            "is not a valid double: found '1_0'; give a finite number",
-        ),
-        (
-            {"type": "double", "value": "\u0661\u0662"},
-            "is not a valid double: .*; give a finite number",
-        ),
-        ({"type": "double", "value": "infinity"}, "is not a valid double"),
-        ({"type": []}, r"with one of the types .*; found \{'type': \[\]\}"),
-        ({"type": [], "value": 1}, "with one of the types"),
         ({"type": "x", "value": 10**5000}, "with one of the types"),
         ({"type": "int", "value": "9" * 10_000}, r"is not a valid int: found '9{99}\.\.\.; give"),
         (FineStamp.combine(NAIVE.date(), NAIVE.time()), "has nanoseconds.*; truncate"),

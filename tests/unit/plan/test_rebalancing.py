@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.errors import ConfigurationError, UnsupportedTableError
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.plan.rebalancing import DataFile, RebalancedPartition, check_rebalanceable
+from tests.unit.plan.states import state_of
 
-NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::")
 MIB = 1 << 20
 EVEN = "its rows are spread evenly"
 
 
-def state(*directories: str) -> AcidState:
-    files = tuple(FileEntry(path=f"{name}/bucket_00000", size_bytes=1) for name in directories)
-    return resolve(Listing(location="/t", files=files), NOW, None)
-
-
-BASE = state("base_0000003")
+BASE = state_of(["base_0000003"])
 
 
 def decided(
@@ -69,8 +62,8 @@ def test_a_partition_with_evenly_spread_rows_stays_as_it_is(
 
 
 def test_a_partition_without_a_base_or_with_deltas_is_rewritten() -> None:
-    assert decided(9, at=state("delta_0000003_0000003_0000")) == (True, 1, "it has no base")
-    both = state("base_0000003", "delta_0000004_0000004_0000", "delete_delta_0000005_0000005_0000")
+    assert decided(9, at=state_of(["delta_0000003_0000003_0000"])) == (True, 1, "it has no base")
+    both = state_of(["base_0000003", "delta_4_4_0", "delete_delta_5_5_0"])
     assert decided(9, at=both) == (True, 1, "the number of deltas is 2")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import resolve
-from airflow_hiveacid.format.change_range import ChangeRange, up_to
-from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.ids import WriteId
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
+from airflow_hiveacid.format.snapshot import up_to
 from airflow_hiveacid.plan.restoring import RestoredPartition, Way, may_differ
+from tests.unit.format.listings import ids
+from tests.unit.plan.states import state_of
 
-NOW = ValidWriteIdList.parse("db.t:9:9223372036854775807::7")
+NOW = ids("9:MAX::7")
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,13 @@ def test_a_restore_writes_a_base_if_rows_have_no_unique_row_ids() -> None:
 def test_directory_names_decide_whether_a_partition_may_differ_from_a_version(
     directories: list[str], since: int, differs: bool
 ) -> None:
-    files = tuple(FileEntry(path=f"{name}/bucket_00000", size_bytes=9) for name in directories)
-    state = resolve(Listing(location="/t", files=files), NOW, None)
+    state = state_of(directories, "9:MAX::7", has_marks=False)
     part = ChangeRange(since=up_to(NOW, WriteId(since)), until=NOW)
     assert may_differ(state, part) is differs
 
 
 def test_a_base_may_contain_a_lower_write_id_that_was_committed_later() -> None:
-    files = (FileEntry(path="base_9_v20/bucket_00000", size_bytes=9),)
-    state = resolve(Listing(location="/t", files=files), NOW, None)
+    state = state_of(["base_9_v20"], "9:MAX::7", has_marks=False)
     # the state at a moment at which 9 was committed, and 8 was not
-    then = ValidWriteIdList.parse("db.t:9:8:8:7")
+    then = ids("9:8:8:7")
     assert may_differ(state, ChangeRange(since=then, until=NOW))

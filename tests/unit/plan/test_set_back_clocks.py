@@ -86,16 +86,18 @@ class Past:
         return {w for w in self.committed if then.is_visible(WriteId(w))}
 
 
+def commits_after(*waits: float) -> Past:
+    """One commit after each wait."""
+    past = Past()
+    for seconds in waits:
+        past.wait(seconds)
+        past.commit(past.begin())
+    return past
+
+
 def set_back() -> Past:
     """One commit at 4001, then the clock is set back, and one at 2002; then it runs on."""
-    past = Past()
-    past.wait(3000.0)
-    past.commit(past.begin())
-    past.wait(-2001.0)
-    past.commit(past.begin())
-    past.wait(8000.0)
-    past.commit(past.begin())
-    return past
+    return commits_after(3000.0, -2001.0, 8000.0)
 
 
 def test_a_moment_that_a_clock_showed_twice_is_refused_with_the_contradicting_bounds() -> None:
@@ -136,11 +138,7 @@ def test_moments_that_the_clock_showed_once_are_still_known(
 
 def test_a_foreign_write_after_the_clock_was_set_back_makes_moments_doubtful() -> None:
     """Its write ID was allocated after a note from a clock ahead, so it seemed too late."""
-    past = Past()
-    past.wait(3000.0)
-    past.commit(past.begin())
-    past.wait(-2001.0)
-    past.commit(past.begin())
+    past = commits_after(3000.0, -2001.0)
     theirs = past.begin()
     past.commit(theirs, is_noted=False)
     past.wait(5000.0)
@@ -151,9 +149,7 @@ def test_a_foreign_write_after_the_clock_was_set_back_makes_moments_doubtful() -
 
 
 def test_a_moment_is_refused_while_the_clock_is_behind_the_notes() -> None:
-    past = Past()
-    past.wait(3000.0)
-    past.commit(past.begin())
+    past = commits_after(3000.0)
     past.wait(-2000.0)
     with pytest.raises(VersionDoubtfulError, match="clock was set back"):
         past.at(1900.0, taken_s=past.clock_s)

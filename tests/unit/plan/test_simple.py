@@ -6,7 +6,8 @@ import dataclasses
 import datetime as dt
 import re
 from decimal import Decimal
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -18,6 +19,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
 )
 from airflow_hiveacid.format.table import (
+    NULL_PARTITION,
     Column,
     Constraints,
     TableInfo,
@@ -26,10 +28,8 @@ from airflow_hiveacid.format.table import (
 )
 from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.jobs.job import Job
-from airflow_hiveacid.jobs.maintenance import RebalanceSpec
 from airflow_hiveacid.jobs.statements import (
     DeleteSpec,
-    InsertMode,
     InsertSpec,
     LoadSpec,
     MergeAction,
@@ -41,11 +41,7 @@ from airflow_hiveacid.jobs.statements import (
     UpdateSpec,
 )
 from airflow_hiveacid.plan.statements.conditions import (
-    AllOf,
-    AnyOf,
     Comparison,
-    Membership,
-    NullTest,
     condition_of,
     may_hold,
     reduced,
@@ -58,7 +54,9 @@ from airflow_hiveacid.plan.statements.simple import (
     SimpleMerge,
     simple_statement,
 )
+from tests.support.cases import changes_of, jobs_of
 
+_CASES: Final = Path(__file__).parent / "cases"
 TYPES = {
     "i": "int",
     "s": "string",
@@ -84,92 +82,15 @@ PARAMETERS = read_parameters(
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "tree"),
-    [
-        ("i = 1", Comparison("i", "=", 1)),
-        ("I == -1", Comparison("i", "=", -1)),
-        ("i != 01", Comparison("i", "<>", 1)),
-        ("t.`i` <= 5", Comparison("i", "<=", 5)),
-        ("`odd name` > 9223372036854775807", Comparison("odd name", ">", 2**63 - 1)),
-        ("s = 'it is'", Comparison("s", "=", "it is")),
-        ("s IN ('a', NULL)", Membership("s", ("a", None))),
-        ("i in (:many, 7)", Membership("i", (1, 2, 7))),
-        ("i = :one AND s <> :text", AllOf((Comparison("i", "=", 1), Comparison("s", "<>", "x")))),
-        ("d >= DATE '2026-01-31'", Comparison("d", ">=", dt.date(2026, 1, 31))),
-        ("d < :day", Comparison("d", "<", dt.date(2026, 1, 31))),
-        ("b = true", Comparison(column="b", operator="=", value=True)),
-        ("n = 1.5", Comparison("n", "=", Decimal("1.50"))),
-        ("n = -0.00", Comparison("n", "=", Decimal("0.00"))),
-        ("i = NULL", Comparison("i", "=", None)),
-        ("i = :none", Comparison("i", "=", None)),
-        ("m IS NOT NULL", NullTest("m", is_null=False)),
-        (
-            "i BETWEEN 1 AND 2 AND s IS NULL",
-            AllOf(
-                (
-                    AllOf((Comparison("i", ">=", 1), Comparison("i", "<=", 2))),
-                    NullTest("s", is_null=True),
-                )
-            ),
-        ),
-        (
-            "i = 1 OR i = 2 AND p = 3",
-            AnyOf(
-                (
-                    Comparison("i", "=", 1),
-                    AllOf((Comparison("i", "=", 2), Comparison("p", "=", 3))),
-                )
-            ),
-        ),
-    ],
-)
-def test_a_simple_condition_becomes_a_tree(text: str, tree: object) -> None:
-    assert condition_of(text, TABLE, PARAMETERS) == tree
+@pytest.mark.parametrize(("text", "tree"), changes_of(_CASES / "simple_conditions.txt"))
+def test_a_simple_condition_becomes_a_tree(text: str, tree: str) -> None:
+    assert repr(condition_of(text, TABLE, PARAMETERS)) == tree
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("f = 1", "f, of type double"),
-        ("r = 1", "r, of type float"),
-        ("c = 'a'", "c, of type char"),
-        ("v = 'a'", "v, of type varchar"),
-        ("m = '2026-01-01'", "m, of type timestamp"),
-        ("a = 1", "a, of type array"),
-        ("i = '1'", "string '1' may not be exact in i"),
-        ("i = 1.0", "decimal '1.0' may not be exact in i"),
-        ("i = 2147483648", "may not be exact in i"),
-        ("s = 1", "int '1' may not be exact in s"),
-        ("d = '2026-01-31'", "may not be exact in d"),
-        ("d = DATE '1500-01-01'", "may not be exact in d"),
-        ("d = DATE '2026-02-30'", "may not be exact in d"),
-        ("n = 1.555", "may not be exact in n"),
-        ("n = 10000", "may not be exact in n"),
-        ("b > false", "has no order"),
-        ("NOT i = 1", "'NOT' stands where"),
-        ("i NOT IN (1)", "'NOT' after i"),
-        ("i IN (SELECT 1)", "'SELECT' is not a constant"),
-        ("i = s", "'s' is not a constant"),
-        ("1 = i", "'1' stands where a column belongs"),
-        ("abs(i) = 1", "'\\(' after abs"),
-        ("i + 1 = 2", "is not a simple comparison"),
-        ("i <=> 1", "is not a simple comparison"),
-        ("i = 1L", "is not a simple comparison"),
-        ("i = 1e0", "is not a simple comparison"),
-        ("i = 1 -- c", "is not a simple comparison"),
-        ("s = 'a\\'b'", "is not a simple comparison"),
-        ("s = 'a''b'", "is not a simple comparison"),
-        ("s = 'a' 'b'", "is not understood here"),
-        ('s = "a"', "is not a simple comparison"),
-        ("s LIKE 'a%'", "'LIKE' after s"),
-        ("i = 1 = true", "is not understood here"),
-        ("x.i = 1", "not the table's alias"),
-        ("gone = 1", "'gone' is not a column"),
-        ("i = :many", "is not a single value"),
-        ("i = :gone", "is not a single value"),
-        ("i =", "the end"),
-        ("(i = 1", "the end"),
+        *changes_of(_CASES / "refused_conditions.txt"),
         ("(" * 200 + "i = 1" + ")" * 200, "too deeply"),
     ],
 )
@@ -251,56 +172,13 @@ def test_an_update_of_constants_is_simple() -> None:
     assert made.assignments == {"s": None, "i": -3}
 
 
-@pytest.mark.parametrize(
-    ("job", "why"),
-    [
-        (RebalanceSpec(target="d.t"), "it is not INSERT"),
-        (InsertSpec(target="d.t", source=SourceSpec(table="d.x")), "its rows are not values"),
-        (
-            InsertSpec(target="d.t", source=source(i=[1], p=[1]), mode=InsertMode.OVERWRITE),
-            "OVERWRITE",
-        ),
-        (InsertSpec(target="d.t", source=source(i=["1.7"], p=[1])), "'1.7' of i needs"),
-        (InsertSpec(target="d.t", source=source(c=["a"], p=[1])), "of c needs Spark's cast"),
-        (InsertSpec(target="d.t", source=source(m=["2026-01-01 00:00:00"], p=[1])), "of m needs"),
-        (DeleteSpec(target="d.t", where="i = 1", tables={"x": "d.x"}), "a query of other tables"),
-        (UpdateSpec(target="d.t", set={"i": "i + 1"}), "is not a simple comparison"),
-        (UpdateSpec(target="d.t", set={"f": "1.5"}), "for f needs Spark's cast"),
-        (merge(UPDATE, condition="t.i > 1"), "more than keys"),
-        (merge(UPDATE, source=source(f=[1], p=[1]), keys=("f", "p")), "the key f"),
-        (merge(UPDATE, keys=("i",)), "which UPDATE must not change"),
-        (
-            merge(MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, condition="true")),
-            "has a condition",
-        ),
-        (
-            merge(MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.DELETE)),
-            "reads every row",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("why", "job"), jobs_of(_CASES / "jobs_for_spark.txt"))
 def test_any_other_statement_needs_spark(job: Job, why: str) -> None:
     with pytest.raises(SparkNeededError, match=why):
         of(job)
 
 
-@pytest.mark.parametrize(
-    ("job", "column"),
-    [
-        (DeleteSpec(target="d.t", where="i = 'seven'"), "i' is int"),
-        (DeleteSpec(target="d.t", where="i IN (1, ' seven ')"), "i' is int"),
-        (DeleteSpec(target="d.t", where="n BETWEEN 'seven' AND 8"), "n' is decimal"),
-        (DeleteSpec(target="d.t", where="d = 'seven'"), "d' is date"),
-        (UpdateSpec(target="d.t", set={"i": "'seven'"}), "i' is int"),
-        (InsertSpec(target="d.t", source=source(i=["seven"], p=[1])), "i' is int"),
-        (InsertSpec(target="d.t", source=source(f=["seven"], p=[1])), "f' is double"),
-        (InsertSpec(target="d.t", source=source(i=[1]), partition={"p": "seven"}), "p' is int"),
-        (merge(UPDATE, source=source(i=["seven"], p=[1])), "i' is int"),
-        (merge(INSERT, source=source(i=[1], s=["a"], n=["seven"], p=[1])), "n' is decimal"),
-        (TruncateSpec(target="d.t", partition={"p": "seven"}), "p' is int"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("column", "job"), jobs_of(_CASES / "mismatched_strings.txt"))
 def test_a_string_that_no_cast_turns_into_the_columns_type_is_a_mismatch(
     job: Job, column: str
 ) -> None:
@@ -317,21 +195,26 @@ def test_a_string_that_some_cast_may_turn_into_a_number_is_left_to_spark(text: s
         of(InsertSpec(target="d.t", source=source(i=[text], p=[1])))
 
 
-@pytest.mark.parametrize(
-    ("job", "kind"),
-    [
-        (DeleteSpec(target="d.t", where="i = '7'"), "int"),
-        (DeleteSpec(target="d.t", where="i IN ('7')"), "int"),
-        (DeleteSpec(target="d.t", where="n > '7'"), "decimal"),
-        (DeleteSpec(target="d.t", where="d = '2026-01-31'"), "date"),
-        (UpdateSpec(target="d.t", set={"b": "'true'"}), "boolean"),
-    ],
-    ids=str,
-)
-def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, kind: str) -> None:
-    hint = f'give it its type, as in {{"type": "{kind}", "value": "{{{{ ... }}}}"}}. Use engine='
+@pytest.mark.parametrize(("literal", "job"), jobs_of(_CASES / "untyped_strings.txt"))
+def test_a_string_that_only_lacks_its_type_is_told_how_to_give_it(job: Job, literal: str) -> None:
+    kind, _, literal = literal.partition(" ")
+    value = literal.removeprefix("DATE ").strip("'")
+    hint = f'; write {literal}, or the parameter {{"type": "{kind}", "value": "{value}"}}. Use eng'
     with pytest.raises(SparkNeededError, match=re.escape(hint)):
         of(job)
+
+
+@pytest.mark.parametrize(("column", "text"), [("f", "1.5"), ("i", "7e1"), ("n", "1.555")])
+def test_a_string_that_needs_spark_with_its_type_too_gets_no_advice(column: str, text: str) -> None:
+    with pytest.raises(SparkNeededError) as caught:
+        of(UpdateSpec(target="d.t", set={column: f"'{text}'"}))
+    assert "parameter" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["", NULL_PARTITION])
+def test_a_partition_value_that_is_null_in_a_directory_is_told_to_be_null(value: str) -> None:
+    with pytest.raises(TypeMismatchError, match=r"; give a value of this type, or NULL \(None\)$"):
+        of(TruncateSpec(target="d.t", partition={"p": value}))
 
 
 def test_some_tables_need_spark() -> None:

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.plan.statements.arguments import check_location, check_options, source_spec
+from tests.support.cases import cases_of
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("password", "hunter2"),
-        ("PASSWD", "hunter2"),
-        ("bootPassword", "hunter2"),
-        ("fs.s3a.secret.key", "hunter2"),
-        ("fs.azure.account.key.x", "hunter2"),
-        ("fs.azure.sas.container.account.blob.core.windows.net", "hunter2"),
-        ("es.net.http.auth.pass", "hunter2"),
-        ("SMTP_PASS", "hunter2"),
-        ("provider.password", "hunter2"),
-        ("kafka.sasl.jaas.config", 'a.PlainLoginModule required username="a" password="hunter2";'),
-        ("api_key", "env:not a name of hunter2"),
-        ("url", "jdbc:postgresql://h/db?user=etl&password=hunter2"),
-        ("url", "jdbc:sqlserver://h;databaseName=d;password=hunter2"),
-        ("url", "jdbc:firebirdsql://h/db?user=etl&pass=hunter2"),
-        ("uri", "mongodb://etl:hunter2@h/db"),
-    ],
-)
+def options(name: str) -> list[list[str]]:
+    """Return the name and the value of each option in a file."""
+    file = Path(__file__).parent / "cases" / f"{name}.txt"
+    return [text.split(" ", 1) for text, _ in cases_of(file)]
+
+
+@pytest.mark.parametrize(("name", "value"), options("secret_options"))
 def test_a_secret_in_an_option_is_refused_and_not_shown(name: str, value: str) -> None:
     with pytest.raises(ConfigurationError, match="'env:NAME' or") as caught:
         check_options({"header": "true", name: value}, "source['options']")
@@ -35,23 +25,7 @@ def test_a_secret_in_an_option_is_refused_and_not_shown(name: str, value: str) -
     assert "hunter2" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("password", "env:ORDERS_PASSWORD"),
-        ("bootPassword", "file:/run/secrets/orders"),
-        ("url", "jdbc:postgresql://h:5432/db?user=etl"),
-        ("query", "SELECT id FROM users WHERE token='a' OR url='http://a:b@c'"),
-        ("keyspace", "orders"),
-        ("bypass", "hunter2"),
-        ("two.pass.sort", "hunter2"),
-        ("mergeSchema", "True"),
-        ("fs.s3a.aws.credentials.provider", "com.example.Provider"),
-        ("accessTokenProvider", "com.example.Provider"),
-        ("kafka.sasl.oauthbearer.token.endpoint.url", "https://idp.example.com/token"),
-        ("forward_spark_s3_credentials", "true"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), options("plain_options"))
 def test_options_without_secrets_are_accepted(name: str, value: str) -> None:
     check_options({name: value}, "source['options']")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -60,8 +61,12 @@ def merge(*clauses: MergeClause, keys: tuple[str, ...] = ("id",)) -> MergeSpec:
     return MergeSpec(target="d.t", source=SourceSpec(table="d.s"), keys=keys, clauses=clauses)
 
 
-MATCHED_ALL = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE)
-INSERT_ALL = MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.INSERT)
+def clause(when: str, action: str, **changes: Any) -> MergeClause:  # noqa: ANN401
+    return MergeClause(when=MergeWhen(when), action=MergeAction(action), **changes)
+
+
+MATCHED_ALL = clause("matched", "update")
+INSERT_ALL = clause("not_matched", "insert")
 
 
 @pytest.mark.promise("D4")
@@ -106,57 +111,34 @@ def test_inserts_into_sorted_or_bucketed_insert_only_tables_and_flat_tables_are_
 
 
 def test_update_star_takes_the_sources_columns_but_never_bucket_or_partition_columns() -> None:
-    (clause,) = resolve_merge(table(), merge(MATCHED_ALL), ["ID", "a", "b", "p", "other"])
-    assert clause.assignments == {"id": "s.`id`", "a": "s.`a`"}
-    assert clause.unchanged == ("p", "b")  # a row where the source has another value is an error
-    (clause,) = resolve_merge(table(), merge(MATCHED_ALL, keys=("id", "p")), ["id", "a", "p"])
-    assert clause.unchanged == ()
+    (update,) = resolve_merge(table(), merge(MATCHED_ALL), ["ID", "a", "b", "p", "other"])
+    assert update.assignments == {"id": "s.`id`", "a": "s.`a`"}
+    assert update.unchanged == ("p", "b")  # a row where the source has another value is an error
+    (update,) = resolve_merge(table(), merge(MATCHED_ALL, keys=("id", "p")), ["id", "a", "p"])
+    assert update.unchanged == ()
 
 
 def test_insert_star_sets_columns_that_the_source_lacks_to_null() -> None:
-    (clause,) = resolve_merge(table(), merge(INSERT_ALL), ["id", "p"])
-    assert clause.assignments == {"id": "s.`id`", "a": "NULL", "b": "NULL", "p": "s.`p`"}
+    (insertion,) = resolve_merge(table(), merge(INSERT_ALL), ["id", "p"])
+    assert insertion.assignments == {"id": "s.`id`", "a": "NULL", "b": "NULL", "p": "s.`p`"}
 
 
 @pytest.mark.parametrize(
-    ("clause", "error"),
+    ("given", "error"),
     [
-        (MergeClause(when=MergeWhen.MATCHED, action=MergeAction.INSERT), ConfigurationError),
-        (MergeClause(when=MergeWhen.NOT_MATCHED, action=MergeAction.DELETE), ConfigurationError),
-        (
-            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, values=("1",)),
-            ConfigurationError,
-        ),
-        (
-            MergeClause(
-                when=MergeWhen.NOT_MATCHED,
-                action=MergeAction.INSERT,
-                set={"a": "1"},
-                values=("1", "2", "3", "4"),
-            ),
-            ConfigurationError,
-        ),
-        (
-            MergeClause(when=MergeWhen.NOT_MATCHED_BY_SOURCE, action=MergeAction.UPDATE),
-            ConfigurationError,
-        ),
-        (
-            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"zz": "1"}),
-            UnknownColumnError,
-        ),
-        (
-            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"P": "1"}),
-            ColumnUpdateError,
-        ),
-        (
-            MergeClause(when=MergeWhen.MATCHED, action=MergeAction.UPDATE, set={"B": "1"}),
-            ColumnUpdateError,
-        ),
+        (clause("matched", "insert"), ConfigurationError),
+        (clause("not_matched", "delete"), ConfigurationError),
+        (clause("matched", "update", values=("1",)), ConfigurationError),
+        (clause("not_matched", "insert", set={"a": "1"}, values=("1",) * 4), ConfigurationError),
+        (clause("not_matched_by_source", "update"), ConfigurationError),
+        (clause("matched", "update", set={"zz": "1"}), UnknownColumnError),
+        (clause("matched", "update", set={"P": "1"}), ColumnUpdateError),
+        (clause("matched", "update", set={"B": "1"}), ColumnUpdateError),
     ],
 )
-def test_an_invalid_merge_clause_is_refused(clause: MergeClause, error: type[Exception]) -> None:
+def test_an_invalid_merge_clause_is_refused(given: MergeClause, error: type[Exception]) -> None:
     with pytest.raises(error):
-        resolve_merge(table(), merge(clause), ["id", "a"])
+        resolve_merge(table(), merge(given), ["id", "a"])
 
 
 def test_a_merge_needs_clauses_and_keys_that_both_sides_have() -> None:
@@ -222,7 +204,7 @@ def test_an_insert_by_position_takes_data_columns_then_dynamic_partitions() -> N
 
 
 @pytest.mark.parametrize(
-    ("clause", "columns"),
+    ("of_partitions", "columns"),
     [
         ({}, 3),
         ({}, 6),
@@ -235,19 +217,19 @@ def test_an_insert_by_position_takes_data_columns_then_dynamic_partitions() -> N
     ],
 )
 def test_an_insert_by_position_needs_every_column_and_the_tables_own_partition_clause(
-    clause: dict[str, object], columns: int
+    of_partitions: dict[str, object], columns: int
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"INSERT into d\.t"):
         resolve_insert(
             table(**TWO_PARTITIONS),
-            insert(**POSITION, **clause),
+            insert(**POSITION, **of_partitions),
             [f"c{i}" for i in range(columns)],
         )
 
 
 def test_a_merge_insert_needs_a_value_for_each_column_in_table_order() -> None:
-    clause = dataclasses.replace(INSERT_ALL, values=("1", "s.a", "NULL", "s.p + 1"))
-    (resolved,) = resolve_merge(table(), merge(clause), ["id"])
+    whole = dataclasses.replace(INSERT_ALL, values=("1", "s.a", "NULL", "s.p + 1"))
+    (resolved,) = resolve_merge(table(), merge(whole), ["id"])
     assert resolved.assignments == {"id": "1", "a": "s.a", "b": "NULL", "p": "s.p + 1"}
     short = dataclasses.replace(INSERT_ALL, values=("1", "2", "3"))
     with pytest.raises(ConfigurationError, match="inserts 3 values, but the table has 4 columns"):
@@ -288,9 +270,9 @@ def test_a_source_is_exactly_one_of_files_a_table_a_query_or_rows_of_one_length(
 
 
 def test_a_delete_clause_of_a_merge_cannot_set_columns() -> None:
-    clause = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE, set={"a": "1"})
+    delete = clause("matched", "delete", set={"a": "1"})
     with pytest.raises(ConfigurationError, match=r"d\.t: WHEN matched deletes, so it cannot set"):
-        resolve_merge(table(), merge(clause), ["id"])
+        resolve_merge(table(), merge(delete), ["id"])
 
 
 @pytest.mark.promise("D1")
@@ -315,6 +297,5 @@ def test_a_merge_clause_after_an_unconditional_one_of_its_kind_is_refused() -> N
         merge_clauses(clauses)
     assert len(merge_clauses([clauses[2] | {"condition": "s.gone"}, *clauses[:2]])) == 3
     # A program's job was made by no operator.
-    delete = MergeClause(when=MergeWhen.MATCHED, action=MergeAction.DELETE)
     with pytest.raises(ConfigurationError, match=r"d\.t: no row reaches clause 2"):
-        resolve_merge(table(), merge(MATCHED_ALL, delete), ["id"])
+        resolve_merge(table(), merge(MATCHED_ALL, clause("matched", "delete")), ["id"])

@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from airflow_hiveacid.format.acid_state import AcidState, resolve
-from airflow_hiveacid.format.directories import FileEntry, Listing
+from airflow_hiveacid.format.acid_state import AcidState
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.plan.thresholds import (
     CompactionPolicy,
     TableHealth,
@@ -16,6 +14,7 @@ from airflow_hiveacid.plan.thresholds import (
     due,
     exceeded,
 )
+from tests.unit.plan.states import state_of
 
 _COUNT_ONLY = CompactionPolicy(delta_ratio=None)
 _RATIO_ONLY = CompactionPolicy(delta_count=None)
@@ -40,35 +39,17 @@ def _state(
         for size in sizes:
             write_id += 1
             files[f"{prefix}_{write_id:07d}_{write_id:07d}_0000/bucket_00000"] = size
-    listing = Listing(
-        location="/t", files=tuple(FileEntry(path=p, size_bytes=s) for p, s in files.items())
-    )
-    gone = ",".join(map(str, aborted))
-    return resolve(listing, ValidWriteIdList.parse(f"db.t:100:9223372036854775807::{gone}"), None)
+    return state_of(files, f"100:MAX::{','.join(map(str, aborted))}")
 
 
 def _health(**parts: object) -> TableHealth:
     return TableHealth.of(_state(**parts), table="db.t")  # type: ignore[arg-type]
 
 
-@pytest.mark.promise("C4")
-@pytest.mark.parametrize(("deltas", "fires"), [(9, False), (10, True), (11, True)])
-def test_the_delta_count_fires_at_ten_deltas_and_not_at_nine(deltas: int, fires: bool) -> None:
-    health = _health(base_bytes=10**6, deltas=(1,) * deltas)
-    assert bool(exceeded(health, _COUNT_ONLY)) is fires
-
-
 def test_delete_deltas_count_as_deltas() -> None:
     health = _health(base_bytes=10**6, deltas=(1,) * 6, delete_deltas=(1,) * 4)
     assert health.delta_count == 10
     assert [e.threshold for e in exceeded(health, _COUNT_ONLY)] == [Threshold.DELTA_COUNT]
-
-
-@pytest.mark.promise("C5")
-@pytest.mark.parametrize(("delta_bytes", "fires"), [(99, False), (100, True), (101, True)])
-def test_the_ratio_fires_at_exactly_ten_percent(delta_bytes: int, fires: bool) -> None:
-    health = _health(base_bytes=1000, deltas=(delta_bytes,))
-    assert bool(exceeded(health, _RATIO_ONLY)) is fires
 
 
 @pytest.mark.parametrize("base_bytes", [10, 30, 70, 2**53 + 10 - (2**53 % 10), 10**18])
@@ -102,15 +83,7 @@ def test_aborted_deltas_do_not_count() -> None:
 
 
 def test_obsolete_deltas_do_not_count() -> None:
-    listing = Listing(
-        location="/t",
-        files=(
-            FileEntry(path="base_0000005/bucket_00000", size_bytes=1000),
-            FileEntry(path="delta_0000002_0000002_0000/bucket_00000", size_bytes=900),
-        ),
-    )
-    state = resolve(listing, ValidWriteIdList.parse("db.t:9:9223372036854775807::"), None)
-    health = TableHealth.of(state)
+    health = TableHealth.of(state_of({"base_0000005": 1000, "delta_0000002_0000002_0000": 900}))
     assert (health.delta_count, health.changed_bytes, health.obsolete) == (0, 0, 1)
 
 

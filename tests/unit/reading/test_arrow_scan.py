@@ -53,6 +53,26 @@ def files_of(root: Path) -> list[arrow_scan.TargetFile]:
     ]
 
 
+def scanned(
+    together: Sequence[arrow_scan.TargetFile],
+    stripes: tuple[int, ...] | None,
+    columns: tuple[Column, ...],
+) -> list[dict[str, Any]]:
+    """The rows of files, or of these stripes of one."""
+    piece = arrow_scan.ScanPiece(
+        numbers=tuple(file.number for file in together),
+        data=tuple(file.data for file in together),
+        stripes=stripes,
+        deletes=arrow_scan.deletes_of(together),
+        write_ids=ids(DELTAS),
+        columns=columns,
+        wanted=("id",),
+        ranges={},
+        position="position",
+    )
+    return [row for batch in arrow_scan.scan_piece(piece) for row in batch.to_pylist()]
+
+
 def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,27 +80,9 @@ def test_the_delete_files_of_a_bucket_are_read_once_for_many_data_files(
     monkeypatch.setattr(locations, "_local", lambda: fs)
     files = files_of(table)
     assert len(files) == 2 * DELTAS
-    pieces = [
-        arrow_scan.ScanPiece(
-            numbers=tuple(file.number for file in together),
-            data=tuple(file.data for file in together),
-            stripes=stripes,
-            deletes=arrow_scan.deletes_of(together),
-            write_ids=ids(DELTAS),
-            columns=COLUMNS,
-            wanted=("id",),
-            ranges={},
-            position="position",
-        )
-        for together, stripes in arrow_scan.read_together(files, 1)
-    ]
+    parts = list(arrow_scan.read_together(files, 1))
     asked.opened.clear()
-    rows = [
-        row
-        for piece in pieces
-        for batch in arrow_scan.scan_piece(piece)
-        for row in batch.to_pylist()
-    ]
+    rows = [row for together, stripes in parts for row in scanned(together, stripes, COLUMNS)]
     assert len(asked.opened) < 4 * len(files)  # of 40 data and 38 delete files
     last = {f"{100 * DELTAS + 10 * bucket}" for bucket in (0, 1)}
     alive = {row["id"]: row["position"]["__number"] for row in rows}
@@ -132,23 +134,13 @@ def test_a_part_of_a_file_reads_only_delete_stripes_that_may_match_its_rows(
     monkeypatch.setattr(arrow_scan, "_SPLIT_BYTES", 1)
     (bucket,) = bucket_files(resolve(list_table(str(tmp_path)), write_ids, None), write_ids)
     (data,) = bucket.inserts
+    file = arrow_scan.TargetFile(number=0, partition=0, data=data, deletes=bucket.deletes)
     parts = list(arrow_scan.splits(data))
     assert len(parts) > 5
     found: list[int] = []
     for stripes in parts:
         read.append(0)
-        piece = arrow_scan.ScanPiece(
-            numbers=(0,),
-            data=(data,),
-            stripes=stripes,
-            deletes=bucket.deletes,
-            write_ids=write_ids,
-            columns=ID,
-            wanted=("id",),
-            ranges={},
-            position="position",
-        )
-        found += [row["id"] for batch in arrow_scan.scan_piece(piece) for row in batch.to_pylist()]
+        found += [row["id"] for row in scanned([file], stripes, ID)]
     assert sorted(found) == [i for i in range(rows) if i % 3]
     # Stripes of the two files do not end at the same rows.
     assert max(read) < len(dead) / 2

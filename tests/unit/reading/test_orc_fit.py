@@ -21,12 +21,11 @@ from airflow_hiveacid.reading import KeyRange, ReadRequest
 from airflow_hiveacid.reading.orc_fit import is_column, judged
 from airflow_hiveacid.storage.acid import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.events import insert_events
-from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
+from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import parse_tail, read_tail, serialize_tail
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.unit.storage import orc_tables
 
 COLUMN = Column(name="s", type="string")
@@ -51,14 +50,7 @@ def with_statistics(
     (stripe,) = tail.stripes
     rows_end = stripe.offset + stripe.length
     path.write_bytes(data[:rows_end] + serialize_tail(dataclasses.replace(tail, footer=footer)))
-    return AcidFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key="delta_0000001_0000001_0000/bucket_00000",
-        length=path.stat().st_size,
-        kind=FileKind.DATA,
-        bucket_id=BucketId(0),
-    )
+    return orc_tables.acid_file(path, key="delta_0000001_0000001_0000/bucket_00000")
 
 
 def _as_java_writes_it(statistics: Any) -> None:  # noqa: ANN401 - generated

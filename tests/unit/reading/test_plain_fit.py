@@ -14,9 +14,8 @@ from pyarrow import orc
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.reading import KeyRange, ReadRequest
 from airflow_hiveacid.reading.orc_fit import PlainVerdict, judged_plain
-from airflow_hiveacid.storage.plain.files import PlainFile
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from tests.judges.golden_plain import GOLDEN_PLAIN, PlainCase
+from tests.unit.storage.orc_tables import plain_file
 
 FORMATS: Final = {
     "orc": FileFormat.ORC,
@@ -43,16 +42,8 @@ def judged(
         Column(name=(as_table or {}).get(n, n), type=(types or {}).get(n, t))
         for n, t in case.columns
     )
-    files = [
-        PlainFile(
-            store=LOCAL_STORE,
-            path=str(path),
-            key=path.name,
-            length=path.stat().st_size,
-            format=FORMATS[case.format],
-        )
-        for path in sorted(case.folder.glob("table/*_*/0*"))
-    ]
+    paths = sorted(case.folder.glob("table/*_*/0*"))
+    files = [plain_file(path, FORMATS[case.format]) for path in paths]
     asked = ReadRequest(
         table_columns=table,
         columns=tuple(c for c in table if columns is None or c.name in columns),
@@ -70,16 +61,8 @@ def judged_file(
 ) -> list[PlainVerdict]:
     """Of a file that is asked for these columns."""
     columns = tuple(Column(name=name, type=type_) for name, type_ in types.items())
-    file = PlainFile(
-        store=LOCAL_STORE,
-        path=str(path),
-        key=path.name,
-        length=path.stat().st_size,
-        format=format_,
-        columns=own,
-    )
     asked = ReadRequest(table_columns=columns, columns=columns, ranges={}, in_utc=True)
-    return judged_plain(asked, [file])
+    return judged_plain(asked, [plain_file(path, format_, columns=own)])
 
 
 def reasons(name: str, *columns: str, **how: object) -> set[str | None]:

@@ -18,8 +18,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, ProgramSpec
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, ProgramSpec
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.port import TxnState
@@ -32,7 +31,9 @@ from airflow_hiveacid.writing.runs import PlannedStatement
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT
-from tests.support.terms import job_terms
+from tests.support.steps import act_before, at
+from tests.support.tables import id_table
+from tests.support.terms import job_spec, job_terms
 
 
 class Settings(dict[str, str]):
@@ -57,14 +58,7 @@ class Session(SimpleNamespace):
 @pytest.fixture
 def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
     (tmp_path / "parts").mkdir()
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="p", type="int"),),
-            location=f"file:{tmp_path}/parts",
-        )
-    )
+    return id_table(client, "parts", tmp_path / "parts", by="p int")
 
 
 def run_program(
@@ -75,10 +69,9 @@ def run_program(
     job_key: str = "dag/run/task/-1",
     **tables: tuple[str, ...],
 ) -> JobResult:
-    job = JobSpec(
-        job_key=job_key,
-        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
+    job = job_spec(
+        ProgramSpec(application="job.py", **(tables or {"inserts": ("default.parts",)})),
+        job_key,
         lock_timeout_s=5.0,
     )
     spark: Any = Session()
@@ -233,17 +226,12 @@ def test_a_partition_added_meanwhile_does_not_restart_a_program_that_locks_the_t
     calls: list[str] = []
     FakeClient(server).add_partitions(parts, [PartitionName.parse("p=-1")])
 
-    def append(step: str) -> None:
-        if step == "opened":
-            name = PartitionName.parse(f"p={len(calls)}")
-            FakeClient(server).add_partitions(parts, [name])
+    def append() -> None:
+        name = PartitionName.parse(f"p={len(calls)}")
+        FakeClient(server).add_partitions(parts, [name])
 
-    def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
-        calls.append("called")
-        with acid.transaction(spark, task):
-            calls.append("entered")
-
-    assert run_program(server, program, on_step=append).status is JobStatus.COMMITTED
+    result = run_program(server, enters(calls), on_step=at("opened", append))
+    assert result.status is JobStatus.COMMITTED
     assert calls == ["called", "entered"]
 
 
@@ -341,18 +329,16 @@ def test_a_program_does_not_read_a_table_that_was_changed_while_it_waited_for_it
     source = FakeClient(server).create_table(
         NewTable(ref=TableRef("default", "source"), columns=table.columns)
     )
-    lock: Callable[..., Any] = FakeClient.lock
 
-    def after_alter(client: FakeClient, request: Any) -> Any:  # noqa: ANN401
+    def alter(*_: object) -> None:
         wider = (Column(name="id", type="decimal(20,0)"),)
         server.tables[source.ref] = dataclasses.replace(source, columns=wider)
-        return lock(client, request)
 
     def program(spark: Any, task: acid.Task) -> None:  # noqa: ANN401
         with acid.transaction(spark, task):
             pytest.fail("the definition is old")
 
-    monkeypatch.setattr(FakeClient, "lock", after_alter)
+    act_before(monkeypatch, FakeClient, "lock", alter)
     with pytest.raises(errors.TableChangedError, match=r"default\.source: its columns changed"):
         run_program(server, program, reads=(str(source.ref),), inserts=(str(table.ref),))
     assert {txn.state for txn in server.txns.values()} == {TxnState.ABORTED}
@@ -489,13 +475,12 @@ def test_a_table_that_is_declared_more_than_once_gets_the_strongest_lock(
     name = str(parts.ref)
     locks: list[set[str]] = []
 
-    def look(step: str) -> None:
-        if step == "locked":
-            held = FakeClient(server).show_locks(parts.ref)
-            locks.append({lock.lock_type.name for lock in held})
+    def look() -> None:
+        held = FakeClient(server).show_locks(parts.ref)
+        locks.append({lock.lock_type.name for lock in held})
 
     tables = {"reads": (name,), "inserts": (name,), "changes": (name.upper(),)}
-    run_program(server, enters([]), on_step=look, **tables)
+    run_program(server, enters([]), on_step=at("locked", look), **tables)
     assert locks == [{"SHARED_WRITE"}]
 
 

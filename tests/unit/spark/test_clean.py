@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -12,20 +12,26 @@ from airflow_hiveacid.format.conflicts import DataOperation, LockType, Metastore
 from airflow_hiveacid.format.directories import Listing
 from airflow_hiveacid.format.errors import MetastoreCallError
 from airflow_hiveacid.format.ids import TxnId, WriteId
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance import clean
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import Overview
-from airflow_hiveacid.metastore.catalog import NewTable
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import (
+    ClaimedCompaction,
+    CompactionEntry,
+    CompactionState,
+    CompactionType,
+)
 from airflow_hiveacid.metastore.locks import LockComponent, LockRequest
-from airflow_hiveacid.metastore.port import TxnType
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at
+from tests.support.tables import id_table
+from tests.unit.spark.maintenance.rig import Rig
 
 OLD = ["delta_0000001_0000001_0000", "delta_0000002_0000002_0000"]
 BASE = "base_0000002"
@@ -38,7 +44,6 @@ class Place:
     client: FakeClient
     table: TableInfo
     root: Path
-    with_overview: bool
 
     def clean(
         self,
@@ -54,28 +59,40 @@ class Place:
             spec=CleanSpec.of_table("default.t", retention_s=retention_s),
             on_step=on_step,
             now_s=lambda: at_s,
-            overview=Overview.of(self.client, self.table) if self.with_overview else None,
+            overview=Overview.of(self.client, self.table),
         )
         (whole,) = self.client.list_partitions(self.table)
         cleaner.clean(whole)
         return self.left()
+
+    def compacted(
+        self,
+        worker: str = "hivehost1-42",
+        kind: CompactionType = CompactionType.MAJOR,
+    ) -> tuple[ClaimedCompaction, TxnId]:
+        """Let a worker compact the table; its transaction is still open."""
+        rig = Rig(self.client, self.table)
+        rig.request(kind)
+        claim, txn_id = rig.begin_claimed(rig.claim(worker), 2)
+        self.client.mark_compacted(claim)
+        return claim, txn_id
+
+    @property
+    def entry(self) -> CompactionEntry:
+        """The only entry of the queue."""
+        (entry,) = self.client.show_compactions(self.table.ref)
+        return entry
 
     def left(self) -> list[str]:
         """The directories that stand."""
         return sorted(p.name for p in self.root.iterdir() if not p.name.startswith("_"))
 
 
-@pytest.fixture(params=[False, True], ids=["alone", "in a run"])
-def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
     client = FakeClient(FakeMetastore(MetastoreGeneration.V4, ManualClock()))
     root = tmp_path / "t"
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "t"),
-            columns=(Column(name="id", type="int"),),
-            location=f"file:{root}",
-        )
-    )
+    table = id_table(client, "t", root)
     for _ in OLD:
         txn_id = client.open_txn()
         client.allocate_write_id(txn_id, table.ref)
@@ -84,7 +101,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
         (root / name).mkdir(parents=True)
         (root / name / "bucket_00000").write_bytes(b"rows")
     (root / BASE / "_metadata_acid").write_bytes(metadata_text("compacted"))
-    return Place(client=client, table=table, root=root, with_overview=request.param)
+    return Place(client=client, table=table, root=root)
 
 
 @pytest.mark.promise("K5")
@@ -163,17 +180,11 @@ def test_nothing_is_removed_before_the_note_about_its_replacement_is_written(pla
 def test_an_entry_that_the_metastore_cannot_mark_as_cleaned_ends_all_the_same(place: Place) -> None:
     """Such a metastore returns a page of Java."""
     client = place.client
-    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
-    claim = client.find_next_compaction("worker", worker_version="1")
-    assert claim is not None
-    txn_id = client.open_txn(TxnType.COMPACTION)
-    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
-    client.mark_compacted(claim)
-    client.commit_txn(txn_id)
+    client.commit_txn(place.compacted()[1])
     page = MetastoreCallError(method="mark_cleaned", reason=f"no data type {'x' * 2000}\n\tat org")
     client.server.break_next("mark_cleaned", page, is_done=False)
     assert place.clean(at_s=1000.0) == [BASE]
-    (entry,) = client.show_compactions(place.table.ref)
+    entry = place.entry
     assert (entry.state, entry.has_failed) == (CompactionState.REFUSED, False)
     assert (entry.error_message or "").startswith("committed and cleaned; ")
     assert "\n" not in entry.error_message
@@ -184,24 +195,13 @@ def test_a_committed_compaction_of_hive_is_marked_as_cleaned_when_nothing_is_lef
     place: Place,
 ) -> None:
     client = place.client
-    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
-    claim = client.find_next_compaction("hivehost1-42", worker_version="4.0.1")
-    assert claim is not None
-    txn_id = client.open_txn(TxnType.COMPACTION)
-    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
-    client.mark_compacted(claim)
-    client.commit_txn(txn_id)
-
-    def state() -> CompactionState:
-        (entry,) = client.show_compactions(place.table.ref)
-        return entry.state
-
+    client.commit_txn(place.compacted()[1])
     reader = client.open_txn()
     assert place.clean(at_s=1000.0) == [BASE, *OLD]
-    assert state() is CompactionState.READY_FOR_CLEANING
+    assert place.entry.state is CompactionState.READY_FOR_CLEANING
     client.commit_txn(reader)
     assert place.clean(at_s=2000.0) == [BASE]
-    assert state() is CompactionState.SUCCEEDED
+    assert place.entry.state is CompactionState.SUCCEEDED
 
 
 def test_an_entry_of_hive_is_not_marked_if_its_compaction_may_have_been_aborted(
@@ -209,17 +209,11 @@ def test_an_entry_of_hive_is_not_marked_if_its_compaction_may_have_been_aborted(
 ) -> None:
     """Hive marks entries before it commits, and no commit of a rebalancing leaves a mark."""
     client = place.client
-    client.request_compaction(place.table.ref, None, CompactionType.REBALANCE)
-    claim = client.find_next_compaction("hivehost1-42", worker_version="4.0.1")
-    assert claim is not None
-    txn_id = client.open_txn(TxnType.COMPACTION)
-    client.update_compactor_state(replace(claim, highest_write_id=WriteId(2)), txn_id)
-    client.mark_compacted(claim)
+    _, txn_id = place.compacted(kind=CompactionType.REBALANCE)
     client.abort_txn(txn_id)
     del client.server.txns[txn_id]  # forgotten, as an aborted transaction without a write
     assert place.clean(at_s=1000.0) == [BASE]
-    (entry,) = client.show_compactions(place.table.ref)
-    assert entry.state is CompactionState.READY_FOR_CLEANING
+    assert place.entry.state is CompactionState.READY_FOR_CLEANING
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
@@ -227,30 +221,21 @@ def test_an_entry_is_not_marked_until_the_transaction_of_its_compaction_ends(
     place: Place, *, is_committed: bool
 ) -> None:
     client, notes = place.client, TableNotes.of(place.table)
-    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
-    claim = client.find_next_compaction("worker", worker_version="1")
-    assert claim is not None
-    txn_id = client.open_txn(TxnType.COMPACTION)
-    claim = replace(claim, highest_write_id=WriteId(2))
-    client.update_compactor_state(claim, txn_id)
-    client.mark_compacted(claim)
+    claim, txn_id = place.compacted("worker")
     notes.note_highest_write_id(claim.entry_id, WriteId(2))
     # Nothing is replaced as long as the result is hidden, so nothing but this makes it wait.
     (place.root / BASE).rename(place.root / f"{BASE}_v{txn_id:07d}")
-
-    def state() -> CompactionState:
-        (entry,) = client.show_compactions(place.table.ref)
-        return entry.state
-
     assert place.clean(at_s=1000.0) == [f"{BASE}_v{txn_id:07d}", *OLD]
-    assert state() is CompactionState.READY_FOR_CLEANING
+    assert place.entry.state is CompactionState.READY_FOR_CLEANING
     assert notes.highest_write_id(claim.entry_id) == 2
     if is_committed:
         client.commit_txn(txn_id)
     else:
         client.abort_txn(txn_id)
     place.clean(at_s=1001.0)
-    assert state() is (CompactionState.SUCCEEDED if is_committed else CompactionState.REFUSED)
+    assert place.entry.state is (
+        CompactionState.SUCCEEDED if is_committed else CompactionState.REFUSED
+    )
     assert notes.highest_write_id(claim.entry_id) is None
 
 
@@ -281,10 +266,7 @@ def test_a_lock_requested_after_the_note_is_written_delays_the_removal(place: Pl
     late = place.client.open_txn()
     ask_for_lock(place.client, late, "other")
 
-    def meanwhile(step: str) -> None:
-        if step == "noted":
-            ask_for_lock(place.client, late, "t")
-
+    meanwhile = at("noted", lambda: ask_for_lock(place.client, late, "t"))
     assert place.clean(at_s=1000.0, on_step=meanwhile) == [BASE, *OLD]
     place.client.commit_txn(late)
     assert place.clean(at_s=2000.0) == [BASE]
@@ -296,19 +278,14 @@ def test_an_entry_is_marked_as_cleaned_only_after_its_replaced_directories_are_r
 ) -> None:
     """The metastore then forgets aborted writes below it, which old versions still need."""
     client = place.client
-    client.request_compaction(place.table.ref, None, CompactionType.MAJOR)
-    claim = client.find_next_compaction("worker", worker_version="1")
-    assert claim is not None
+    rig = Rig(client, place.table)
+    rig.request()
+    claim = rig.claim()
     client.mark_compacted(claim)
     TableNotes.of(place.table).note_highest_write_id(claim.entry_id, WriteId(2))
-
-    def state() -> CompactionState:
-        (entry,) = client.show_compactions(place.table.ref)
-        return entry.state
-
     reader = client.open_txn()
     assert place.clean(at_s=1000.0) == [BASE, *OLD]
-    assert state() is CompactionState.READY_FOR_CLEANING
+    assert place.entry.state is CompactionState.READY_FOR_CLEANING
     client.commit_txn(reader)
     assert place.clean(at_s=2000.0) == [BASE]
-    assert state() is CompactionState.SUCCEEDED
+    assert place.entry.state is CompactionState.SUCCEEDED

@@ -22,8 +22,8 @@ from airflow_hiveacid.format.errors import (
     Winner,
     WriteConflictError,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint, SecretSource
-from airflow_hiveacid.jobs.job import ExitCode, Job, JobResult, JobSpec, JobStatus, ProgramSpec
+from airflow_hiveacid.jobs.endpoint import SecretSource
+from airflow_hiveacid.jobs.job import ExitCode, Job, JobError, JobResult, JobStatus, ProgramSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.metastore.auth.secret import read_secret_text
 from airflow_hiveacid.spark import runtime
@@ -31,12 +31,10 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import raises
+from tests.support.terms import job_spec
 
-SPEC = JobSpec(
-    job_key="k",
-    metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-    job=DeleteSpec(target="d.t"),
-)
+SPEC = job_spec(DeleteSpec(target="d.t"), "k")
 
 
 def succeed(job: JobContext) -> JobResult:
@@ -45,28 +43,51 @@ def succeed(job: JobContext) -> JobResult:
     )
 
 
-def a_session() -> Any:  # noqa: ANN401 -- no session at all
-    settings: dict[str, str] = {}
-    conf = SimpleNamespace(get=settings.get)
-    return SimpleNamespace(sparkContext=SimpleNamespace(applicationId="app", getConf=lambda: conf))
+class Driver:
+    """Runs a job without Spark; its result goes to `answer`, unless the spec says otherwise."""
+
+    def __init__(self, root: Path) -> None:
+        self.server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
+        self.root, self.answer = root, root / "result.json"
+        settings: dict[str, str] = {}
+        conf = SimpleNamespace(get=settings.get)
+        context = SimpleNamespace(applicationId="app", getConf=lambda: conf)
+        self.spark: Any = SimpleNamespace(sparkContext=context)
+
+    def __call__(
+        self,
+        told: Callable[[JobContext], JobResult] = succeed,
+        **terms: Any,  # noqa: ANN401 - fields of the spec
+    ) -> ExitCode:
+        spec = dataclasses.replace(SPEC, **{"result_uri": f"file:{self.answer}", **terms})
+        (self.root / "spec.json").write_text(spec.dump())
+        return runtime.run_spec(self.spark, told, str(self.root / "spec.json"))
+
+    @property
+    def result(self) -> JobResult:
+        return JobResult.parse(self.answer.read_text())
+
+    @property
+    def error(self) -> JobError:
+        error = self.result.error
+        assert error is not None
+        return error
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Driver:
+    driver = Driver(tmp_path)
+    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(driver.server))
+    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
+    return driver
 
 
 def test_the_result_of_a_lost_conflict_names_the_winning_transaction_and_job(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Driver,
 ) -> None:
-    def lose(job: JobContext) -> JobResult:
-        del job
-        winner = Winner(txn_id=9, write_id=4, job_key="dag/run/first/-1")
-        raise WriteConflictError(txn_id=10, reason="it was late", winner=winner)
-
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
-    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
-    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
-    answer = tmp_path / "result.json"
-    spec = dataclasses.replace(SPEC, result_uri=f"file:{answer}")
-    (tmp_path / "spec.json").write_text(spec.dump())
-    code = runtime.run_spec(a_session(), lose, str(tmp_path / "spec.json"))
-    result = JobResult.parse(answer.read_text())
+    winner = Winner(txn_id=9, write_id=4, job_key="dag/run/first/-1")
+    conflict = WriteConflictError(txn_id=10, reason="it was late", winner=winner)
+    code, result = run(raises(conflict)), run.result
     assert (code, result.status) == (ExitCode.RETRYABLE, JobStatus.FAILED)
     lost: Any = result.details["lost_against"]
     assert (lost["txn_id"], lost["write_id"], lost["job_key"]) == (9, 4, "dag/run/first/-1")
@@ -80,122 +101,65 @@ def test_the_result_of_a_lost_conflict_names_the_winning_transaction_and_job(
     ],
 )
 def test_an_error_that_a_value_of_a_statement_causes_is_not_retried(
-    tmp_path: Path, run: Callable[..., ExitCode], job: Job, code: ExitCode, kind: str
+    run: Driver, job: Job, code: ExitCode, kind: str
 ) -> None:
     class ValueOfRowError(PySparkException):  # type: ignore[misc]
         def getSqlState(self) -> str:  # noqa: N802 - Spark's name
             return "22018"
 
-    def fail(_: JobContext) -> JobResult:
-        raise ValueOfRowError("[CAST_INVALID_INPUT] 'seven' is no BIGINT")
-
-    uri = f"file:{tmp_path}/result.json"
-    assert run(uri, fail, job=job) is code
-    error = JobResult.parse((tmp_path / "result.json").read_text()).error
-    assert error is not None
+    wrong = ValueOfRowError("[CAST_INVALID_INPUT] 'seven' is no BIGINT")
+    assert run(raises(wrong), job=job) is code
+    error = run.error
     assert error.type == kind
     assert error.rebuild().retryable is (kind == "JobFailedError")
     if kind == "ExpressionError":
-        assert "table d.t: cannot use the expression 'DELETE FROM d.t\\nWHERE id = :id'" in (
-            error.message
-        )
+        part = "table d.t: cannot use the expression 'DELETE FROM d.t\\nWHERE id = :id'"
+        assert part in error.message
 
 
 @pytest.mark.parametrize("is_reaping", [False, True])
 def test_a_driver_warns_of_a_metastore_without_housekeeping_threads(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    *,
-    is_reaping: bool,
+    run: Driver, caplog: pytest.LogCaptureFixture, *, is_reaping: bool
 ) -> None:
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
-    server.settings["metastore.housekeeping.threads.on"] = str(is_reaping).lower()
-    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
-    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
-    (tmp_path / "spec.json").write_text(SPEC.dump())
-    spark = a_session()
-    assert runtime.run_spec(spark, succeed, str(tmp_path / "spec.json")) is ExitCode.OK
+    run.server.settings["metastore.housekeeping.threads.on"] = str(is_reaping).lower()
+    assert run() is ExitCode.OK
     warned = [r.message for r in caplog.records if r.levelname == "WARNING"]
     assert any("clients that died" in text for text in warned) is not is_reaping
 
 
-def test_a_program_may_stop_its_spark_session_when_it_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
-    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
-    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
-    spec = dataclasses.replace(SPEC, result_uri=f"file:{tmp_path}/result.json")
-    (tmp_path / "spec.json").write_text(spec.dump())
-    spark = a_session()
-
+def test_a_program_may_stop_its_spark_session_when_it_is_done(run: Driver) -> None:
     def stops(job: JobContext) -> JobResult:
-        del spark.sparkContext
+        del run.spark.sparkContext
         return succeed(job)
 
-    assert runtime.run_spec(spark, stops, str(tmp_path / "spec.json")) is ExitCode.OK
-    assert JobResult.parse((tmp_path / "result.json").read_text()).spark_app_id == "app"
+    assert run(stops) is ExitCode.OK
+    assert run.result.spark_app_id == "app"
 
 
-def test_a_result_reports_how_long_each_phase_took(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
-    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
-    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
-    spec = dataclasses.replace(SPEC, result_uri=f"file:{tmp_path}/result.json")
-    (tmp_path / "spec.json").write_text(spec.dump())
-
+def test_a_result_reports_how_long_each_phase_took(run: Driver) -> None:
     def stepping(job: JobContext) -> JobResult:
         for step in ("opened", "locked", "staged", "published", "committed"):
             job.terms.on_step(step)
         return succeed(job)
 
-    assert runtime.run_spec(a_session(), stepping, str(tmp_path / "spec.json")) is ExitCode.OK
-    result = JobResult.parse((tmp_path / "result.json").read_text())
+    assert run(stepping) is ExitCode.OK
+    result = run.result
     assert list(result.phases) == ["prepare", "lock", "work", "publish", "commit"]
     assert sum(result.phases.values()) <= result.seconds + 0.01
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., ExitCode]:
-    """Run a job whose result goes to a URI."""
-    server = FakeMetastore(MetastoreGeneration.V4, ManualClock())
-    monkeypatch.setattr(runtime, "connect", lambda _: FakeClient(server))
-    monkeypatch.setattr(runtime, "SparkFiles", SimpleNamespace(get=lambda name: name))
-
-    def run(
-        uri: str,
-        told: Callable[[JobContext], JobResult] = succeed,
-        **terms: Any,  # noqa: ANN401 - fields of the spec
-    ) -> ExitCode:
-        spec = dataclasses.replace(SPEC, result_uri=uri, **terms)
-        (tmp_path / "spec.json").write_text(spec.dump())
-        return runtime.run_spec(a_session(), told, str(tmp_path / "spec.json"))
-
-    return run
+def test_a_result_reports_an_error_of_spark_without_its_stack_trace(run: Driver) -> None:
+    lost = PySparkException("the shuffle is lost\nJVM stacktrace:\n\tat org.apache.spark.x")
+    assert run(raises(lost)) is ExitCode.UNEXPECTED
+    assert run.error.message.endswith("the shuffle is lost. The driver's log has the details")
 
 
-def test_a_result_reports_an_error_of_spark_without_its_stack_trace(
-    tmp_path: Path, run: Callable[..., ExitCode]
-) -> None:
-    def fail(_: JobContext) -> JobResult:
-        raise PySparkException("the shuffle is lost\nJVM stacktrace:\n\tat org.apache.spark.x")
-
-    assert run(f"file:{tmp_path}/result.json", fail) is ExitCode.UNEXPECTED
-    error = JobResult.parse((tmp_path / "result.json").read_text()).error
-    assert error is not None
-    assert error.message.endswith("the shuffle is lost. The driver's log has the details")
-
-
-def begins_nothing(_: JobContext) -> JobResult:
-    raise AssertionError("it was begun")
+begins_nothing = raises(AssertionError("it was begun"))
 
 
 def test_a_driver_that_cannot_write_its_result_does_not_start_the_job(
     tmp_path: Path,
-    run: Callable[..., ExitCode],
+    run: Driver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -204,7 +168,7 @@ def test_a_driver_that_cannot_write_its_result_does_not_start_the_job(
     monkeypatch.setattr(runtime.os, "geteuid", lambda: 4_000_000_001)
     (tmp_path / "results").touch()
     place = f"file:{tmp_path}/results/1/result.json"
-    assert run(place, begins_nothing) is ExitCode.REFUSED
+    assert run(begins_nothing, result_uri=place) is ExitCode.REFUSED
     (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
     assert "the driver (user number 4000000001 (etl to Hadoop)) cannot write" in said
     assert place in said
@@ -220,7 +184,7 @@ def test_a_driver_that_cannot_write_its_result_does_not_start_the_job(
 )
 def test_an_unavailable_result_store_is_retryable_and_a_missing_permission_is_not(
     tmp_path: Path,
-    run: Callable[..., ExitCode],
+    run: Driver,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     error: type[LocationPermissionError | StoreUnavailableError],
@@ -231,14 +195,14 @@ def test_an_unavailable_result_store_is_retryable_and_a_missing_permission_is_no
 
     monkeypatch.setattr(runtime, "write_bytes", fails)
     place = f"file:{tmp_path}/results/1/result.json"
-    assert run(place, begins_nothing) is code
+    assert run(begins_nothing, result_uri=place) is code
     (said,) = [r.message for r in caplog.records if r.levelname == "ERROR"]
     for words in (place, "whatever it said", "user ", "he job was not started"):
         assert words in said
 
 
 def test_the_write_probe_of_the_result_is_removed_before_the_job_starts(
-    tmp_path: Path, run: Callable[..., ExitCode]
+    tmp_path: Path, run: Driver
 ) -> None:
     shared = tmp_path / "results"
     seen: list[list[str]] = []
@@ -247,28 +211,24 @@ def test_the_write_probe_of_the_result_is_removed_before_the_job_starts(
         seen.append(sorted(p.name for p in shared.rglob("*")))
         return succeed(job)
 
-    assert run(f"file:{shared}/1/result.json", looks) is ExitCode.OK
+    assert run(looks, result_uri=f"file:{shared}/1/result.json") is ExitCode.OK
     assert seen == [[]]
     assert [p.name for p in (shared / "1").iterdir()] == ["result.json"]
 
 
-def test_other_files_in_the_directory_of_the_result_are_kept(
-    tmp_path: Path, run: Callable[..., ExitCode]
-) -> None:
+def test_other_files_in_the_directory_of_the_result_are_kept(tmp_path: Path, run: Driver) -> None:
     """For example on a worker, where the spec of the job is in that directory."""
-    assert run(f"file:{tmp_path}/result.json") is ExitCode.OK
+    assert run() is ExitCode.OK
     assert sorted(p.name for p in tmp_path.iterdir()) == ["result.json", "spec.json"]
 
 
 def test_a_driver_that_may_write_but_not_delete_still_writes_its_result(
-    tmp_path: Path, run: Callable[..., ExitCode], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(_: object, path: str) -> None:
-        raise LocationPermissionError(location=path, action="delete", reason="no right to that")
-
+    refused = LocationPermissionError(location="/r", action="delete", reason="no right to that")
     for name in ("delete_file", "delete_directory"):
-        monkeypatch.setattr(runtime, name, refused)
-    assert run(f"file:{tmp_path}/results/1/result.json") is ExitCode.OK
+        monkeypatch.setattr(runtime, name, raises(refused))
+    assert run(result_uri=f"file:{tmp_path}/results/1/result.json") is ExitCode.OK
     names = sorted(p.name for p in (tmp_path / "results" / "1").iterdir())
     assert names == ["result.json", "result.json.probe"]
 
@@ -277,11 +237,8 @@ def test_the_last_line_of_a_driver_without_a_session_and_a_result_says_why(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A login that is refused may prevent both; a task shows the last 20 lines of the log."""
-
-    def refused(_: object) -> None:
-        raise StoreUnavailableError(location="hdfs://nn/results", action="write", reason="no login")
-
-    monkeypatch.setattr(runtime, "read_spec", refused)
+    refused = StoreUnavailableError(location="hdfs://nn/r", action="write", reason="no login")
+    monkeypatch.setattr(runtime, "read_spec", raises(refused))
     trace = "\n".join(["login refused for etl", *["\tat org.apache.hadoop.security.Login"] * 30])
     assert runtime._without_session("missing.json", PySparkException(trace)) is not ExitCode.OK
     last = [logging.Formatter().format(one) for one in caplog.records][-1]
@@ -304,7 +261,7 @@ def test_a_driver_hides_a_secret_that_an_error_quotes_in_its_log_and_its_result(
 
 
 def test_a_driver_begins_its_job_only_when_somebody_follows_it(
-    tmp_path: Path, run: Callable[..., ExitCode], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, run: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follower, naps = tmp_path / "follower", list[float]()
     begun: list[bool] = []
@@ -320,30 +277,25 @@ def test_a_driver_begins_its_job_only_when_somebody_follows_it(
         return succeed(job)
 
     monkeypatch.setattr(runtime.time, "sleep", nap)
-    code = run(f"file:{tmp_path}/result.json", begin, follower_uri=f"file:{follower}")
+    code = run(begin, follower_uri=f"file:{follower}")
     assert (code, begun, len(naps)) == (ExitCode.OK, [True], 3)
 
 
-def test_a_driver_that_nobody_follows_ends_without_its_job(
-    tmp_path: Path, run: Callable[..., ExitCode]
-) -> None:
+def test_a_driver_that_nobody_follows_ends_without_its_job(tmp_path: Path, run: Driver) -> None:
     begun: list[JobContext] = []
-    answer = tmp_path / "result.json"
     terms = {"follower_uri": f"file:{tmp_path}/follower", "start_timeout_s": 0.0}
-    code = run(f"file:{answer}", begun.append, **terms)
-    error = JobResult.parse(answer.read_text()).error
+    code = run(begun.append, **terms)  # type: ignore[arg-type]
     assert (code is ExitCode.OK, begun) == (False, [])
-    assert error is not None
-    assert error.type == "TaskKilledError"
-    assert "has changed nothing" in error.message
+    assert run.error.type == "TaskKilledError"
+    assert "has changed nothing" in run.error.message
 
 
 @pytest.mark.parametrize("step", ["opened", "locked", "staged", "body_done", "table", "partition"])
 def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died(
-    tmp_path: Path, run: Callable[..., ExitCode], step: str
+    tmp_path: Path, run: Driver, step: str
 ) -> None:
     """The worker is a process that holds the lock until it is killed."""
-    file, answer = tmp_path / "worker", tmp_path / "result.json"
+    file = tmp_path / "worker"
     file.touch()
     holds = (
         "import pathlib, sys; from airflow_hiveacid.jobs.contract import locked\n"
@@ -365,22 +317,20 @@ def test_a_driver_on_a_worker_does_not_commit_or_clean_after_its_worker_has_died
             steps.append("after its end")
             return succeed(job)
 
-        code = run(f"file:{answer}", work, worker_file=str(file))
+        code = run(work, worker_file=str(file))
     assert code is not ExitCode.OK
     assert steps == ["while the worker lives"]
-    error = JobResult.parse(answer.read_text()).error
-    assert error is not None
-    assert error.type == "TaskKilledError"
+    assert run.error.type == "TaskKilledError"
 
 
 def test_a_driver_whose_workers_file_was_removed_does_not_commit(
-    tmp_path: Path, run: Callable[..., ExitCode]
+    tmp_path: Path, run: Driver
 ) -> None:
     def work(job: JobContext) -> JobResult:
         job.terms.on_step("body_done")
         return succeed(job)
 
-    code = run(f"file:{tmp_path}/result.json", work, worker_file=str(tmp_path / "gone"))
+    code = run(work, worker_file=str(tmp_path / "gone"))
     assert code is not ExitCode.OK
 
 
@@ -404,11 +354,8 @@ def test_names_of_other_clients_are_escaped_in_the_drivers_log() -> None:
 def test_an_error_before_the_session_starts_reaches_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kind: str, code: ExitCode
 ) -> None:
-    def refuse(_: str) -> None:
-        raise error
-
     monkeypatch.setattr("pyspark.__version__", "4.1.4")
-    monkeypatch.setattr(runtime, "open_session", refuse)
+    monkeypatch.setattr(runtime, "open_session", raises(error))
     spec, result = tmp_path / "spec.json", tmp_path / "result.json"
     spec.write_text(dataclasses.replace(SPEC, result_uri=f"file:{result}").dump())
     assert runtime.run_application("insert", succeed, ["--spec", str(spec)]) is code

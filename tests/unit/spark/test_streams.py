@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,6 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import (
     JobResult,
-    JobSpec,
     JobStatus,
     OnRerun,
     RowCounts,
@@ -40,7 +40,7 @@ from airflow_hiveacid.writing.streams import Progress
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.terms import job_terms
+from tests.support.terms import job_spec, job_terms
 from tests.unit.spark.test_acid import Session
 
 APPEND = (StreamTable(table="default.t"),)
@@ -80,81 +80,78 @@ def write(job: JobContext, rows: Any) -> JobResult:  # noqa: ANN401 - a frame
     return run_statements(job, [planned(statement.spec, statement.work, job.client)])
 
 
-def context(
-    server: FakeMetastore,
-    clock: ManualClock,
-    on_rerun: OnRerun = OnRerun.APPLY,
-    **given: Any,  # noqa: ANN401
-) -> JobContext:
-    spark: Any = Session()
-    spec = JobSpec(
-        job_key="dag/run/task/-1",
-        on_rerun=on_rerun,
-        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=StreamSpec(application="clicks.py", **{"inserts": ("default.t",), **given}),
-        lock_timeout_s=5.0,
-    )
-    terms = job_terms(spec.job_key, attempt=AttemptId.new(), clock=clock)
-    return JobContext(spark=spark, spec=spec, client=FakeClient(server), terms=terms)
+@dataclass(frozen=True)
+class Home:
+    """A table, and the drivers of streams into it."""
+
+    server: FakeMetastore
+    table: TableInfo
+    clock: ManualClock
+
+    def context(self, on_rerun: OnRerun = OnRerun.APPLY) -> JobContext:
+        spark: Any = Session()
+        job = StreamSpec(application="clicks.py", inserts=("default.t",))
+        spec = job_spec(job, on_rerun=on_rerun, lock_timeout_s=5.0)
+        terms = job_terms(spec.job_key, attempt=AttemptId.new(), clock=self.clock)
+        return JobContext(spark=spark, spec=spec, client=FakeClient(self.server), terms=terms)
+
+    def sink(self, query_id: str = "q-1", on_rerun: OnRerun = OnRerun.APPLY) -> BatchSink:
+        """The sink of a new driver, whose query continues from a checkpoint."""
+        job = self.context(on_rerun)
+        made = BatchSink(job, APPEND, CHECKPOINT, write, Progress(self.clock))
+        made.name(query_id)
+        return made
+
+    @property
+    def ids(self) -> list[int]:
+        endpoint = MetastoreEndpoint(uris=("thrift://h:1",))
+        reader = session.Session(
+            client=FakeClient(self.server), endpoint=endpoint, clock=self.clock
+        )
+        with Lake(reader) as lake:
+            found = lake.table(str(self.table.ref)).scan(["id"]).to_arrow()["id"]
+            return sorted(found.to_pylist())
 
 
-def sink(server: FakeMetastore, clock: ManualClock, query_id: str = "q-1") -> BatchSink:
-    """The sink of a new driver, whose query continues from a checkpoint."""
-    made = BatchSink(context(server, clock), APPEND, CHECKPOINT, write, Progress(clock))
-    made.name(query_id)
-    return made
+@pytest.fixture
+def home(server: FakeMetastore, table: TableInfo, clock: ManualClock) -> Home:
+    return Home(server, table, clock)
 
 
-def ids(table: TableInfo, server: FakeMetastore, clock: ManualClock) -> list[int]:
-    reader = session.Session(
-        client=FakeClient(server), endpoint=MetastoreEndpoint(uris=("thrift://h:1",)), clock=clock
-    )
-    with Lake(reader) as lake:
-        return sorted(lake.table(str(table.ref)).scan(["id"]).to_arrow()["id"].to_pylist())
-
-
-def test_a_batch_that_a_new_driver_repeats_is_applied_once(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    first = sink(server, clock)
+def test_a_batch_that_a_new_driver_repeats_is_applied_once(home: Home) -> None:
+    first = home.sink()
     first(Frame(1, 2), 0)
     first(Frame(3), 1)
-    second = sink(server, clock)
+    second = home.sink()
     repeated = Frame(3)
     second(repeated, 1)
     second(Frame(4), 2)
-    assert (ids(table, server, clock), repeated.is_kept) == ([1, 2, 3, 4], False)
+    assert (home.ids, repeated.is_kept) == ([1, 2, 3, 4], False)
 
 
-def test_a_batch_that_a_restored_checkpoint_plans_with_other_rows_is_refused(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    sink(server, clock)(Frame(1), 0)
-    second = sink(server, clock)
+def test_a_batch_that_a_restored_checkpoint_plans_with_other_rows_is_refused(home: Home) -> None:
+    home.sink()(Frame(1), 0)
+    second = home.sink()
     with pytest.raises(FencedError):
         second(Frame(1, 2, plan="v1 later"), 0)
     second(Frame(1), 0)
-    assert ids(table, server, clock) == [1]
+    assert home.ids == [1]
 
 
-def test_a_driver_ends_if_a_copy_of_its_checkpoint_had_rows_where_it_had_none(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    one, other = sink(server, clock), sink(server, clock)
+def test_a_driver_ends_if_a_copy_of_its_checkpoint_had_rows_where_it_had_none(home: Home) -> None:
+    one, other = home.sink(), home.sink()
     one(Frame(1), 0)
     other(Frame(2), 1)
     one(Frame(), 1)
     with pytest.raises(FencedError):
         one(Frame(2, 3), 2)
-    assert ids(table, server, clock) == [1, 2]
+    assert home.ids == [1, 2]
 
 
-def test_a_suspended_driver_changes_nothing_when_it_goes_on(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    old = sink(server, clock)
+def test_a_suspended_driver_changes_nothing_when_it_goes_on(home: Home) -> None:
+    old = home.sink()
     old(Frame(1), 0)
-    new = sink(server, clock)
+    new = home.sink()
     new(Frame(2), 1)
     old(Frame(2), 1)  # the same checkpoint fixes the batch's rows
     new(Frame(3), 2)
@@ -162,62 +159,53 @@ def test_a_suspended_driver_changes_nothing_when_it_goes_on(
         old(Frame(2), 1)
     assert isinstance(old.failure, FencedError)
     new(Frame(4), 3)
-    assert ids(table, server, clock) == [1, 2, 3, 4]
+    assert home.ids == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("on_rerun", OnRerun)
 def test_what_the_task_does_if_it_is_cleared_is_not_for_its_batches(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock, on_rerun: OnRerun
+    home: Home, on_rerun: OnRerun
 ) -> None:
-    one = BatchSink(context(server, clock, on_rerun), APPEND, CHECKPOINT, write, Progress(clock))
-    one.name("q-1")
+    one = home.sink(on_rerun=on_rerun)
     one(Frame(1), 0)
     one(Frame(2), 1)
-    assert ids(table, server, clock) == [1, 2]
+    assert home.ids == [1, 2]
 
 
-def test_another_checkpoint_is_another_stream(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    sink(server, clock)(Frame(1), 0)
-    sink(server, clock, "q-2")(Frame(2), 0)
-    assert ids(table, server, clock) == [1, 2]
+def test_another_checkpoint_is_another_stream(home: Home) -> None:
+    home.sink()(Frame(1), 0)
+    home.sink("q-2")(Frame(2), 0)
+    assert home.ids == [1, 2]
 
 
 def test_a_stream_of_a_cloned_metastore_does_not_start_and_writes_no_batch(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sink(server, clock)(Frame(1), 0)
-    server.metastore_id = "clone"
+    home.sink()(Frame(1), 0)
+    home.server.metastore_id = "clone"
     with pytest.raises(OtherOwnerError):
-        sink(server, clock, "q-2")(Frame(2), 0)
-    job = context(server, clock)
+        home.sink("q-2")(Frame(2), 0)
+    job = home.context()
     monkeypatch.setattr(job.spark, "createDataFrame", lambda *_: None, raising=False)
-    monkeypatch.setattr(streams, "changes_of", lambda *_: [SimpleNamespace(table=table)])
+    monkeypatch.setattr(streams, "changes_of", lambda *_: [SimpleNamespace(table=home.table)])
     rows: Any = SimpleNamespace(schema=None)  # it has no query to start
     with pytest.raises(OtherOwnerError):
         streams.stream(rows, "default.t", Task(job, RestartState()), checkpoint=CHECKPOINT)
 
 
-def test_an_empty_batch_opens_no_transaction(
-    table: TableInfo,  # noqa: ARG001 - it exists
-    server: FakeMetastore,
-    clock: ManualClock,
-) -> None:
-    sink(server, clock)(Frame(), 0)
-    assert not server.txns
+def test_an_empty_batch_opens_no_transaction(home: Home) -> None:
+    home.sink()(Frame(), 0)
+    assert not home.server.txns
 
 
-def test_a_batch_after_the_end_is_refused_so_that_spark_does_not_record_it(
-    table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    one = sink(server, clock)
+def test_a_batch_after_the_end_is_refused_so_that_spark_does_not_record_it(home: Home) -> None:
+    one = home.sink()
     one(Frame(1), 0)
     one.end()
     with pytest.raises(TaskKilledError):
         one(Frame(2), 1)
     assert one.failure is None
-    assert ids(table, server, clock) == [1]
+    assert home.ids == [1]
 
 
 def test_progress_is_reported_each_minute(clock: ManualClock) -> None:
@@ -247,11 +235,11 @@ def test_progress_is_reported_each_minute(clock: ManualClock) -> None:
     ],
 )
 def test_a_stream_with_unfit_arguments_does_not_start(
-    server: FakeMetastore, clock: ManualClock, arguments: dict[str, Any], message: str
+    home: Home, arguments: dict[str, Any], message: str
 ) -> None:
-    task = Task(context(server, clock), RestartState())
+    task = Task(home.context(), RestartState())
     rows: Any = SimpleNamespace()
     given = {"tables": "default.t", "checkpoint": "file:/nowhere", **arguments}
     with pytest.raises(ConfigurationError, match=message):
         streams.stream(rows, task=task, **given)
-    assert not server.txns
+    assert not home.server.txns

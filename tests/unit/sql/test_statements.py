@@ -27,7 +27,7 @@ def job(text: str, database: str | None = None) -> Job:
 
 @pytest.mark.parametrize(("text", "expected"), jobs_of(CASES / "jobs.txt"))
 def test_a_statement_is_read_as_the_equivalent_job(text: str, expected: Job) -> None:
-    assert job(text) == expected
+    assert job(text, "db") == expected
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,11 @@ def test_each_statement_has_its_number_line_and_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "message"), refusals_of(CASES / "refused_statements.txt")
+    ("text", "column", "message"),
+    [
+        *refusals_of(CASES / "refused_statements.txt"),
+        *refusals_of(CASES / "refused_multi_inserts.txt"),
+    ],
 )
 def test_an_unsupported_statement_is_refused_with_its_line_and_column(
     text: str, column: int, message: str

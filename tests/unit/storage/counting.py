@@ -26,7 +26,7 @@ class Asked:
         return sum(size for _, size in self.reads)
 
 
-class _File:
+class File:
     """A file as `pa.PythonFile` wants it."""
 
     def __init__(self, source: pa.NativeFile, asked: Asked) -> None:
@@ -56,7 +56,7 @@ class _File:
         self._source.close()
 
 
-class _Handler(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
+class CountingHandler(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
     def __init__(self, asked: Asked) -> None:
         super().__init__(LOCAL)
         self._asked = asked
@@ -66,7 +66,7 @@ class _Handler(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
 
     def open_input_file(self, path: str) -> pa.PythonFile:
         self._asked.opened.append(path)
-        return pa.PythonFile(_File(LOCAL.open_input_file(path), self._asked), mode="r")
+        return pa.PythonFile(File(LOCAL.open_input_file(path), self._asked), mode="r")
 
     def open_input_stream(self, path: str) -> pa.NativeFile:
         return LOCAL.open_input_stream(path)
@@ -82,4 +82,4 @@ class _Handler(pafs.FSSpecHandler):  # type: ignore[misc] # pyarrow has no types
 def counting() -> tuple[pafs.FileSystem, Asked]:
     """A file system, and what is asked of it from now on."""
     asked = Asked()
-    return pafs.PyFileSystem(_Handler(asked)), asked
+    return pafs.PyFileSystem(CountingHandler(asked)), asked

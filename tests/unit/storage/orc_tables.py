@@ -15,26 +15,29 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.ids import BucketId, WriteId
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.storage.acid.events import delete_events
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter, WriterOptions
+from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.orc.compression import compress
+from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
+from tests.unit.storage.writing import write_events
 
 B0: Final = 536870912
 B1: Final = 536936448
 MAX: Final = "9223372036854775807"
 ROOT: Final = ("operation", "originalTransaction", "bucket", "rowId", "currentTransaction", "row")
 COLUMNS: Final = (Column(name="id", type="int"), Column(name="name", type="string"))
+SMALL_STRIPES: Final = WriterOptions(stripe_size_bytes=1)
 ROW: Final = pa.struct([("id", pa.int32()), ("name", pa.string())])
 
 Event = tuple[int, int, int, int, int, Any]
@@ -191,19 +194,24 @@ def with_stripe_footers(path: Path, changes: Sequence[Callable[[pb.StripeFooter]
     return path
 
 
-def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript], object]) -> Path:
-    """The same file with another footer and postscript."""
+def rewrite_tail(path: Path, change: Callable[[OrcTail], object]) -> Path:
+    """The same file with another footer, postscript or metadata."""
     content = path.read_bytes()
     tail = parse_tail(str(path), content, len(content))
-    footer, postscript = pb.Footer(), pb.PostScript()
-    footer.CopyFrom(tail.footer)
-    postscript.CopyFrom(tail.postscript)
-    change(footer, postscript)
+    change(tail)
     end = max((stripe.offset + stripe.length for stripe in tail.stripes), default=3)
-    path.write_bytes(
-        content[:end] + serialize_tail(replace(tail, footer=footer, postscript=postscript))
-    )
+    path.write_bytes(content[:end] + serialize_tail(tail))
     return path
+
+
+def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript], object]) -> Path:
+    """The same file with another footer and postscript."""
+    return rewrite_tail(path, lambda tail: change(tail.footer, tail.postscript))
+
+
+def delta_file(write_id: int, kind: str = "delta") -> str:
+    """The path below a table of the first bucket of a write."""
+    return f"{kind}_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
 
 
 def acid_file(path: Path | str, kind: FileKind = FileKind.DATA, **other: Any) -> AcidFile:  # noqa: ANN401
@@ -222,10 +230,18 @@ def plain_file(path: Path | str, format_: FileFormat, **other: Any) -> PlainFile
     return PlainFile(store=LOCAL_STORE, path=str(path), format=format_, **{**facts, **other})
 
 
+def told(column: pb.ColumnStatistics) -> str:
+    """What is said of values; how many bytes they take depends on who made the runs."""
+    rest = pb.ColumnStatistics()
+    rest.CopyFrom(column)
+    rest.ClearField("bytes_on_disk")
+    return str(rest)
+
+
 def identities(keys: Sequence[tuple[int, int, int]]) -> pa.RecordBatch:
     """The identity columns of rows given as (write ID, bucket property, row ID)."""
     types = {"originalTransaction": pa.int64(), "bucket": pa.int32(), "rowId": pa.int64()}
-    columns = zip(types.items(), zip(*keys, strict=True), strict=True)
+    columns = zip(types.items(), list(zip(*keys, strict=True)) or [()] * 3, strict=True)
     return pa.record_batch({name: pa.array(values, type_) for (name, type_), values in columns})
 
 
@@ -233,8 +249,15 @@ def write_deletes(
     path: Path, columns: Sequence[Column], write_id: int, *gone: tuple[int, int]
 ) -> None:
     """A file of delete events, of rows given as (write ID, row ID)."""
-    options = WriterOptions(stripe_size_bytes=1)
-    with AcidFileWriter(LocalFileSystem(), str(path), columns, options, is_delete=True) as writer:
-        keys = identities([(original, B0, row) for original, row in gone])
-        writer.write(delete_events(keys, WriteId(write_id), columns))
-        writer.close()
+    keys = identities([(original, B0, row) for original, row in gone])
+    events = delete_events(keys, WriteId(write_id), columns)
+    write_events(path, columns, events, options=SMALL_STRIPES, is_delete=True)
+
+
+def keys_in(file: AcidFile) -> list[tuple[int, int, int]]:
+    """The identities of a file's events as (write ID, bucket property, row ID)."""
+    return [
+        (row["originalTransaction"], row["bucket"], row["rowId"])
+        for batch in read_identity(file)
+        for row in batch.to_pylist()
+    ]

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
@@ -12,10 +11,9 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.reader import read_events
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.values.convert import Matching
 from tests.unit.storage.orc_tables import acid_file
+from tests.unit.storage.writing import write_events
 
 WRITTEN = (Column(name="id", type="int"), Column(name="old", type="int"))
 
@@ -25,11 +23,7 @@ def file(tmp_path: Path) -> AcidFile:
     path = tmp_path / "delta_0000001_0000001_0000" / "bucket_00000"
     rows = pa.record_batch({"id": pa.array([1], pa.int32()), "old": pa.array([2], pa.int32())})
     events = insert_events(rows, WriteId(1), encode(BucketId(0)), RowId(0))
-    with AcidFileWriter(
-        LocalFileSystem(), str(path), WRITTEN, WriterOptions(), is_delete=False
-    ) as writer:
-        writer.write(events)
-        writer.close()
+    write_events(path, WRITTEN, events)
     return acid_file(path)
 
 

@@ -32,6 +32,7 @@ FS: Final = pafs.LocalFileSystem()
 SIZE: Final = 8192
 MOST_MB: Final = 64
 BASE: Final = pb.Footer(types=[pb.Type(kind=12)], header_length=3, content_length=3)
+LONG_TEXT: Final = pb.UserMetadata(name="a", value=bytes(60_000_000))
 _STRIPES = (b"\x0a" + b"\x80\x08" + b"\x0a\x00" * 512) * 512
 
 
@@ -62,11 +63,7 @@ ORC_BOMBS: Final = {
     "statistics of stripes": lambda: orc(footer(b""), _STRIPES),
     "both": lambda: orc(footer(b"\x3a\x00" * 98_000), _STRIPES[: len(_STRIPES) // 3]),
     "a text by Zstandard": lambda: orc(
-        footer(
-            pb.Footer(
-                metadata=[pb.UserMetadata(name="a", value=bytes(60_000_000))]
-            ).SerializeToString()
-        ),
+        footer(pb.Footer(metadata=[LONG_TEXT]).SerializeToString()),
         kind=Compression.ZSTD,
     ),
     "user metadata": lambda: orc(footer(b"\x2a\x00" * 196_000)),
@@ -78,12 +75,16 @@ ORC_BOMBS: Final = {
 }
 
 
+def varint(number: int) -> bytes:
+    found = b""
+    while number > 127:
+        found, number = found + bytes([number & 127 | 128]), number >> 7
+    return found + bytes([number])
+
+
 def thrift_list(count: int) -> bytes:
     """The head of a list of structs, as Thrift's compact protocol has it."""
-    number = b""
-    while count > 127:
-        number, count = number + bytes([count & 127 | 128]), count >> 7
-    return b"\xfc" + number + bytes([count])
+    return b"\xfc" + varint(count)
 
 
 def parquet(metadata: bytes) -> bytes:
@@ -99,20 +100,12 @@ PARQUET_BOMBS: Final = {
 }
 
 
-def zigzag(number: int) -> bytes:
-    number <<= 1
-    found = b""
-    while number > 127:
-        found, number = found + bytes([number & 127 | 128]), number >> 7
-    return found + bytes([number])
-
-
 def avro(codec: str, records: int, data: bytes) -> bytes:
     file = io.BytesIO()
     field = {"name": "a", "type": ["null", "string"]}
     schema = {"type": "record", "name": "r", "fields": [field]}
     fastavro.writer(file, schema, [], codec=codec, sync_marker=b"s" * 16)
-    return file.getvalue() + zigzag(records) + zigzag(len(data)) + data + b"s" * 16
+    return file.getvalue() + varint(2 * records) + varint(2 * len(data)) + data + b"s" * 16
 
 
 AVRO_BOMBS: Final = {

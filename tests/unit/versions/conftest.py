@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.errors import VersionGoneError
-from airflow_hiveacid.format.ids import AttemptId, StatementId, WriteId
+from airflow_hiveacid.format.ids import AttemptId, StatementId, TxnId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.records import CommitNote, TimeBounds
-from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.records import CommitNote, Keeping, Tag, TimeBounds
 from airflow_hiveacid.format.table import (
     Column,
     PartitionName,
@@ -26,15 +26,18 @@ from airflow_hiveacid.format.table import (
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner
-from airflow_hiveacid.maintenance.overview import with_past
+from airflow_hiveacid.maintenance.overview import Overview, with_past
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.metastore.locks import TableAccess
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION
+from airflow_hiveacid.plan.keeping import NO_AUTO_COMPACTION, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from airflow_hiveacid.versions.history import history_of
+from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
 from airflow_hiveacid.versions.past import Past, past_of
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -67,29 +70,39 @@ class Bench:
         directory.mkdir(parents=True)
         (directory / "bucket_00000").write_bytes(b"x")
 
-    def clean(self, *, has_overview: bool = True, **spec: object) -> None:
-        """Run our cleaner, with or without an overview of the whole table."""
+    def clean(self, **spec: object) -> None:
+        """Run our cleaner."""
         table, overview = with_past(self.client, self.table, plan_only=False)
+        self.clean_by(overview, table, **spec)
+
+    def clean_by(self, overview: Overview, table: TableInfo, **spec: object) -> None:
+        """Run our cleaner with facts that may be old by now."""
         for info in self.client.list_partitions(table):
             Cleaner(
                 client=self.client,
                 table=table,
                 spec=CleanSpec.of_table(str(table.ref), **spec),  # type: ignore[arg-type]
                 on_step=lambda _: None,
-                overview=overview if has_overview else None,
+                overview=overview,
             ).clean(info)
+
+    def keep(self) -> Keeping:
+        return keep(self.client, self.table)
+
+    def keep_no_more(self) -> None:
+        keep_no_more(self.client, self.table)
+
+    def tag(self, name: str = "a", *, version: int | None = None, **terms: Any) -> Tag:  # noqa: ANN401
+        """Tag a version, or the current one."""
+        spec = VersionSpec() if version is None else VersionSpec.of(version=version)
+        return make_tag(self.client, self.table, name, spec, **terms)
 
     def past(self, **asked: object) -> Past:
         """The table as of a version."""
-        txns = self.client.valid_txns()
-        ids = self.client.valid_write_ids([self.ref], txns)
-        return past_of(
-            self.client,
-            self.table,
-            VersionSpec.of(**asked),  # type: ignore[arg-type]
-            Snapshot(txn_id=None, txns=txns, tables=ids),
-            taken_s=lambda: server_now(self.client),
-        )
+        spec = VersionSpec.of(**asked)  # type: ignore[arg-type]
+        snapshot = snapshot_now(self.client, [self.ref])
+        taken_s = lambda: server_now(self.client)  # noqa: E731
+        return past_of(self.client, self.table, spec, snapshot, taken_s=taken_s)
 
     def names(self, **asked: object) -> list[str]:
         """The directories that a version reads."""
@@ -112,10 +125,30 @@ class Bench:
             if not path.name.startswith("_"):
                 shutil.rmtree(path)
 
-    def somebody_compacts(self, state: CompactionState = CompactionState.SUCCEEDED) -> None:
-        entry_id = self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
-        queue = self.client.server.queue
+    def somebody_compacts(self, state: CompactionState = CompactionState.SUCCEEDED) -> int:
+        entry_id, queue = self.request(), self.client.server.queue
         queue[entry_id] = replace(queue[entry_id], state=state)
+        return entry_id
+
+    def request(self) -> int:
+        """Somebody asks for a compaction; gives the entry in the queue."""
+        return self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
+
+    def begin(self) -> TxnId:
+        """Somebody takes the next write ID, and writes nothing yet."""
+        txn_id = self.client.open_txn()
+        self.client.allocate_write_id(txn_id, self.ref)
+        return txn_id
+
+    def drop(self, partition: str) -> None:
+        self.client.drop_partitions(self.table, [PartitionName.parse(partition)])
+
+    def add(self, partition: str) -> None:
+        self.client.add_partitions(self.table, [PartitionName.parse(partition)])
+
+    def readable(self) -> dict[int, bool]:
+        """Which versions the history calls readable."""
+        return {v.number: v.is_readable for v in history_of(self.client, self.table).versions}
 
     def give_up(self) -> None:
         """Somebody takes away a parameter by which the table is kept."""
@@ -170,6 +203,21 @@ class Bench:
         )
 
 
+@contextmanager
+def beside(owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
+    """Let somebody act once, right before a function is called."""
+    real = getattr(owner, name)
+
+    def called(*args: Any, **terms: Any) -> object:  # noqa: ANN401
+        patch.undo()
+        act()
+        return real(*args, **terms)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, name, called)
+        yield
+
+
 def _name(write_id: WriteId, *, overwrites: bool) -> str:
     if overwrites:
         return str(BaseName(write_id=write_id))
@@ -212,3 +260,17 @@ def make_bench(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., 
 @pytest.fixture
 def bench(make_bench: Callable[..., Bench]) -> Bench:
     return make_bench()
+
+
+@pytest.fixture
+def halves(make_bench: Callable[..., Bench]) -> Bench:
+    """A table with two partitions."""
+    return make_bench(partitions=("p=1", "p=2"))
+
+
+@pytest.fixture
+def expiring(make_bench: Callable[..., Bench]) -> Bench:
+    """A kept table whose versions need not stay readable."""
+    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
+    bench.clean()
+    return bench

@@ -92,36 +92,32 @@ def test_dropping_a_partition_without_files_loses_no_version(others: Bench) -> N
 
 
 def test_dropping_a_compacted_partition_loses_versions_since_the_first_unnoted_write(
-    make_bench: Callable[..., Bench],
+    halves: Bench,
 ) -> None:
     """What we wrote is in our notes; a base does not tell when its partition was made."""
-    bench = make_bench(partitions=("p=1", "p=2"))
-    bench.we_write("p=1")
-    bench.somebody_writes("p=1")
-    bench.put("base_0000003", "p=2")
-    bench.we_write("p=1")
-    drop(bench, "2")
-    bench.we_write("p=1")
-    assert restore(bench, 1) == ["p=1"]
+    halves.we_write("p=1")
+    halves.somebody_writes("p=1")
+    halves.put("base_0000003", "p=2")
+    halves.we_write("p=1")
+    drop(halves, "2")
+    halves.we_write("p=1")
+    assert restore(halves, 1) == ["p=1"]
     for version in (2, 3):
         with pytest.raises(VersionGoneError, match="p=2 was dropped"):
-            restore(bench, version)
+            restore(halves, version)
 
 
-def test_complete_commit_notes_alone_decide_which_versions_a_drop_loses(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
-    bench.we_write("p=1")
-    bench.we_write("p=2")
-    drop(bench, "2")
-    (reset,) = bench.notes.resets()
+def test_complete_commit_notes_alone_decide_which_versions_a_drop_loses(halves: Bench) -> None:
+    halves.we_write("p=1")
+    halves.we_write("p=2")
+    drop(halves, "2")
+    (reset,) = halves.notes.resets()
     assert (reset.lowest, reset.write_id) == (2, 2)
-    bench.we_write("p=1")
-    bench.clean()
-    assert bench.notes.resets() == (reset,)
-    assert restore(bench, 1) == ["p=1"]
-    assert restore(bench, 3) == []
+    halves.we_write("p=1")
+    halves.clean()
+    assert halves.notes.resets() == (reset,)
+    assert restore(halves, 1) == ["p=1"]
+    assert restore(halves, 3) == []
 
 
 @pytest.mark.parametrize("is_done", [True, False])

@@ -8,10 +8,11 @@ import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError, VersionGoneError
 from airflow_hiveacid.format.ids import CONVERTED_WRITE_ID, WriteId
+from airflow_hiveacid.format.names import COMPACTED_FORMAT, METADATA_FILE
 from airflow_hiveacid.format.records import Promises
-from airflow_hiveacid.format.table import PartitionName, TransactionalKind
+from airflow_hiveacid.format.table import TransactionalKind
+from airflow_hiveacid.storage.stores.listing import metadata_text
 from airflow_hiveacid.versions.history import ANOTHER_CLIENT, history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more
 from tests.unit.versions.conftest import Bench
 
 D1, D2, D3 = (f"delta_000000{n}_000000{n}_0000" for n in (1, 2, 3))
@@ -24,7 +25,7 @@ def test_a_history_shows_job_operation_time_and_readability_of_each_version(benc
     bench.somebody_writes()
     bench.clock.advance(100)
     bench.we_write(overwrites=True)
-    bench.client.allocate_write_id(bench.client.open_txn(), bench.ref)
+    bench.begin()
     found = history_of(bench.client, bench.table)
     assert [v.number for v in found.versions] == [3, 2, 1]
     third, second, first = found.versions
@@ -62,7 +63,7 @@ def test_a_timestamp_between_two_possible_versions_is_refused_and_both_are_named
 
 def test_notes_of_a_table_with_a_different_id_are_ignored(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     other = type(bench.notes)(location=bench.table.location, table_id="77.1")
     assert other.commits() == ()
     assert other.promises() == Promises()
@@ -70,8 +71,7 @@ def test_notes_of_a_table_with_a_different_id_are_ignored(bench: Bench) -> None:
 
 def told(bench: Bench) -> dict[int, bool]:
     """Which versions the history calls readable; a reader finds the same of each."""
-    found = history_of(bench.client, bench.table)
-    flags = {v.number: v.is_readable for v in reversed(found.versions)}
+    flags = bench.readable()
     for number, is_readable in flags.items():
         try:
             bench.names(version=number)
@@ -120,24 +120,51 @@ def test_the_history_of_a_table_with_ten_million_writes_begins_with_its_first(
 def test_a_history_reports_only_versions_with_lost_files_as_unreadable(bench: Bench) -> None:
     for _ in range(3):
         bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     shutil.rmtree(bench.root / D2)
-    keep_no_more(bench.client, bench.table)
+    bench.keep_no_more()
     bench.somebody_writes()
     assert told(bench) == {1: True, 2: False, 3: False, 4: True}
 
 
-def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
+def test_a_history_reports_versions_with_a_dropped_partition_as_unreadable(halves: Bench) -> None:
     for partition in ("p=1", "p=2", "p=1"):
-        bench.we_write(partition=partition)
-    assert told(bench) == {1: True, 2: True, 3: True}
-    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=2")])
-    assert told(bench) == {1: True, 2: False, 3: False}
-    bench.refuses(2, 3, match="partition p=2 was dropped")
+        halves.we_write(partition=partition)
+    assert told(halves) == {1: True, 2: True, 3: True}
+    halves.drop("p=2")
+    assert told(halves) == {1: True, 2: False, 3: False}
+    halves.refuses(2, 3, match="partition p=2 was dropped")
+    halves.clean()
+    halves.we_write(partition="p=1")
+    assert told(halves) == {1: True, 2: False, 3: False, 4: True}
+    assert halves.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]
+
+
+@pytest.mark.parametrize("kind", [TransactionalKind.FULL_ACID, TransactionalKind.INSERT_ONLY])
+def test_the_newest_version_is_one_that_a_base_named_by_an_aborted_write_leaves_readable(
+    make_bench: Callable[..., Bench], kind: TransactionalKind
+) -> None:
+    """Hive 4's query compactor names its base by the high watermark."""
+    bench = make_bench(kind=kind)
+
+    def ends() -> tuple[int, int]:
+        found = history_of(bench.client, bench.table)
+        return found.oldest, found.newest
+
+    def abort() -> None:
+        txn = bench.client.open_txn()
+        bench.client.allocate_write_id(txn, bench.ref)
+        bench.client.abort_txn(txn)
+
+    abort()
+    assert ends()[1] == 0  # nothing has committed
+    bench.we_write()
+    bench.we_write()
+    abort()
+    assert ends() == (1, 3)
+    bench.put("base_0000004")
+    (bench.root / "base_0000004" / METADATA_FILE).write_bytes(metadata_text(COMPACTED_FORMAT))
     bench.clean()
-    bench.we_write(partition="p=1")
-    assert told(bench) == {1: True, 2: False, 3: False, 4: True}
-    assert bench.names(version=4) == [D1, D3, "delta_0000004_0000004_0000"]
+    bench.refuses(3)
+    assert bench.names(version=4) == ["base_0000004"]
+    assert ends() == (4, 4)

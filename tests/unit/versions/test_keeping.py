@@ -8,10 +8,10 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records import Horizon, Keeping, OwnCompaction, Promises
-from airflow_hiveacid.format.table import PartitionName, TableInfo, TableRef
-from airflow_hiveacid.format.versions import Guarantee, VersionSpec
+from airflow_hiveacid.format.table import PartitionName, TableRef
+from airflow_hiveacid.format.versions import Guarantee
 from airflow_hiveacid.maintenance.overview import with_past
-from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
+from airflow_hiveacid.metastore.compaction_queue import CompactionState
 from airflow_hiveacid.metastore.entry_status import unfinished
 from airflow_hiveacid.plan.keeping import (
     NO_AUTO_COMPACTION,
@@ -23,15 +23,12 @@ from airflow_hiveacid.plan.keeping import (
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from airflow_hiveacid.versions.keeping import (
-    keep,
-    keep_no_more,
     keep_readable,
-    make_tag,
     note_as_ours,
     opted_out_of,
 )
 from airflow_hiveacid.versions.past import promises_of
-from tests.unit.versions.conftest import Bench
+from tests.unit.versions.conftest import Bench, beside
 
 D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 
@@ -41,21 +38,21 @@ D1, D2 = "delta_0000001_0000001_0000", "delta_0000002_0000002_0000"
 
 def test_keeping_a_table_sets_the_properties_that_disable_hives_maintenance(bench: Bench) -> None:
     bench.we_write()
-    kept = keep(bench.client, bench.table)
+    kept = bench.keep()
     assert bench.table.parameters["no_auto_compaction"] == "True"
     is_new = bench.client.generation.name == "V4"
     assert (bench.table.parameters.get("no_cleanup") == "True") is is_new
-    assert keep(bench.client, bench.table) == kept  # once
-    keep_no_more(bench.client, bench.table)
+    assert bench.keep() == kept  # once
+    bench.keep_no_more()
     assert not {"no_cleanup", "no_auto_compaction"} & set(bench.table.parameters)
     assert bench.notes.promises() == Promises()
 
 
 def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -> None:
     bench.we_write()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError, match="waits for a worker") as caught:
-        keep(bench.client, bench.table)
+        bench.keep()
     assert caught.value.retryable
     (status,) = unfinished(bench.client, bench.ref)
     assert str(status) in str(caught.value)
@@ -64,19 +61,12 @@ def test_keeping_a_table_is_refused_while_a_compaction_is_queued(bench: Bench) -
 
 @pytest.mark.parametrize("state", [CompactionState.INITIATED, CompactionState.SUCCEEDED])
 def test_keeping_a_table_is_refused_if_a_compaction_is_queued_during_the_listing(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, state: CompactionState
+    bench: Bench, state: CompactionState
 ) -> None:
     bench.we_write()
-    ask = bench.client.list_partitions
-
-    def asked(table: TableInfo) -> object:
-        bench.somebody_compacts(state)
-        return ask(table)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.client, "list_partitions", asked)
-        with pytest.raises(errors.KeepingRefusedError):
-            keep(bench.client, bench.table)
+    compaction = beside(bench.client, "list_partitions", lambda: bench.somebody_compacts(state))
+    with compaction, pytest.raises(errors.KeepingRefusedError):
+        bench.keep()
     assert bench.notes.promises() == Promises()
 
 
@@ -89,16 +79,14 @@ def test_a_foreign_compaction_ends_the_guarantee_once_hive_may_clean_after_it(
     bench: Bench, state: CompactionState | None
 ) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
     assert bench.names(version=2) == [D1, D2]
     if state is None:
         bench.client.set_table_parameters(bench.ref, {"no_auto_compaction": None})
     else:
-        entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-        queue = bench.client.server.queue
-        queue[entry] = replace(queue[entry], state=state)
+        bench.somebody_compacts(state)
     if state in (None, RESTING, *ENDING):
         bench.refuses(2, match="oldest readable version is 3")
         if state is not CompactionState.READY_FOR_CLEANING:
@@ -114,18 +102,16 @@ def test_a_guarantee_holds_beside_the_compactions_that_ended_before_it(bench: Be
     bench.we_write()
     for _ in range(3):
         bench.somebody_compacts()
-    keep(bench.client, bench.table)
+    bench.keep()
     assert promises_of(bench.client, bench.table).keeping is not None
 
 
 def test_our_own_compaction_does_not_end_the_guarantee(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
-    entry = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    queue = bench.client.server.queue
-    queue[entry] = replace(queue[entry], state=CompactionState.SUCCEEDED)
+    entry = bench.somebody_compacts()
     bench.notes.note_own_compaction(OwnCompaction(entry_id=entry, aborted=(WriteId(1),)))
     # what was aborted when it began stays so, whatever the metastore has forgotten since
     assert bench.names(version=2) == [D2]
@@ -135,27 +121,25 @@ def test_a_guarantee_has_ended_even_after_the_foreign_compaction_left_the_queue(
     bench: Bench,
 ) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
-    queue = bench.client.server.queue
-    theirs = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
-    queue[theirs] = replace(queue[theirs], state=CompactionState.SUCCEEDED)
-    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    theirs = bench.somebody_compacts()
+    ours = bench.request()
     note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), bench.notes)
-    del queue[theirs]
+    del bench.client.server.queue[theirs]
     bench.refuses(2)
 
 
 def test_an_old_listing_does_not_hide_that_a_later_guarantee_has_ended(bench: Bench) -> None:
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.notes.end_keeping(1)
     listed = bench.notes.listed_once()
     assert listed.has_ended()
     bench.notes.forget_keeping()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_compacts()
-    ours = bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR).entry_id
+    ours = bench.request()
     note_as_ours(bench.client, bench.table, OwnCompaction(entry_id=ours), listed)
     assert bench.notes.has_ended()
 
@@ -164,7 +148,7 @@ def test_a_queue_entry_without_an_id_ends_the_guarantee(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
     assert bench.names(version=2)
@@ -189,7 +173,7 @@ def test_a_guarantee_combines_its_keeping_note_with_horizons_and_own_compactions
 
 def test_a_damaged_horizon_raises_an_error(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.notes.note_horizon(
         Horizon(partition=PartitionName(), write_id=WriteId(1), high_watermark=0, at_s=0.0)  # type: ignore[arg-type]
     )
@@ -219,9 +203,9 @@ def has_opted_out(bench: Bench) -> bool:
 
 def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
     bench.we_write()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError):
-        keep(bench.client, bench.table)
+        bench.keep()
     assert not OURS & set(bench.table.parameters)
     with pytest.raises(errors.KeepingRefusedError):
         keep_readable(bench.client, bench.ref, "7 days")
@@ -231,9 +215,9 @@ def test_a_refused_guarantee_removes_its_parameters(bench: Bench) -> None:
 
 def test_a_tag_needs_the_parameters_until_its_guarantee_begins_again(bench: Bench) -> None:
     bench.we_write()
-    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.tag()
     bench.somebody_compacts()
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     bench.clean()
     assert not bench.notes.is_kept()
     assert bench.table.parameters["no_auto_compaction"] == "True"
@@ -246,7 +230,7 @@ def test_the_parameters_of_a_process_that_died_before_its_guarantee_are_removed(
     with monkeypatch.context() as patch:
         patch.setattr(VersionNotes, "note_keeping", killed)
         with pytest.raises(Killed):
-            keep(bench.client, bench.table)
+            bench.keep()
     assert bench.table.parameters["no_auto_compaction"] == "True"
     assert not has_opted_out(bench)
     bench.clean()
@@ -268,7 +252,7 @@ def test_the_parameters_of_a_process_that_died_after_its_guarantee_are_removed(
     with monkeypatch.context() as patch:
         patch.setattr(bench.client, "set_table_parameters", changed)
         with pytest.raises(Killed):
-            keep_no_more(bench.client, bench.table)
+            bench.keep_no_more()
     assert not bench.notes.is_kept()
     assert not has_opted_out(bench)
     bench.clean()
@@ -279,7 +263,7 @@ def test_the_parameters_of_a_guarantee_that_a_compaction_has_ended_are_removed(
     bench: Bench,
 ) -> None:
     bench.we_write()
-    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.tag()
     bench.notes.forget_tag("a")
     bench.clean()
     assert bench.notes.is_kept()  # as long as nobody else compacts
@@ -288,21 +272,16 @@ def test_the_parameters_of_a_guarantee_that_a_compaction_has_ended_are_removed(
     assert not OURS & set(bench.table.parameters)
 
 
-def test_a_guarantee_without_its_parameters_is_refused(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_guarantee_without_its_parameters_is_refused(bench: Bench) -> None:
     """A cleaning found them while a job was still listing the table's files."""
     bench.we_write()
-    ask = bench.client.list_partitions
 
-    def asked(table: TableInfo) -> object:
-        with_past(bench.client, table, plan_only=False)
-        return ask(table)
+    def clean() -> None:
+        with_past(bench.client, bench.table, plan_only=False)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.client, "list_partitions", asked)
-        with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
-            keep(bench.client, bench.table)
+    refused = pytest.raises(errors.KeepingRefusedError, match="removed the parameters")
+    with beside(bench.client, "list_partitions", clean), refused:
+        bench.keep()
     assert bench.notes.promises() == Promises()
 
 
@@ -315,13 +294,13 @@ def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
     with monkeypatch.context() as patch:
         patch.setattr(VersionNotes, "note_keeping", killed)
         with pytest.raises(Killed):
-            keep(bench.client, bench.table)
+            bench.keep()
     change = bench.client.set_table_parameters
 
     def changed(ref: TableRef, parameters: dict[str, str | None]) -> None:
         patch.undo()
         if moment == "before":
-            make_tag(bench.client, bench.table, "a", VersionSpec())
+            bench.tag()
             change(ref, parameters)
             return
         note = VersionNotes.note_keeping
@@ -333,7 +312,7 @@ def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
         with monkeypatch.context() as late:
             late.setattr(VersionNotes, "note_keeping", noted)
             with pytest.raises(errors.KeepingRefusedError, match="removed the parameters"):
-                make_tag(bench.client, bench.table, "a", VersionSpec())
+                bench.tag()
 
     with monkeypatch.context() as patch:
         patch.setattr(bench.client, "set_table_parameters", changed)
@@ -345,20 +324,20 @@ def test_a_guarantee_that_begins_while_a_cleaning_removes_parameters_holds(
 
 
 def is_refused(bench: Bench) -> None:
-    bench.client.request_compaction(bench.ref, None, CompactionType.MAJOR)
+    bench.request()
     with pytest.raises(errors.KeepingRefusedError):
-        make_tag(bench.client, bench.table, "a", VersionSpec())
+        bench.tag()
 
 
 def is_broken(bench: Bench) -> None:
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_compacts()
     bench.clean()
 
 
 def is_ended(bench: Bench) -> None:
-    keep(bench.client, bench.table)
-    keep_no_more(bench.client, bench.table)
+    bench.keep()
+    bench.keep_no_more()
 
 
 @pytest.mark.parametrize("ends", [is_refused, is_broken, is_ended])
@@ -392,7 +371,7 @@ def test_a_parameter_that_the_owner_sets_on_a_kept_table_stays(
     bench: Bench, *, is_unset_first: bool
 ) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     if is_unset_first:
         unset = dict.fromkeys((NO_AUTO_COMPACTION, NO_CLEANUP))
         bench.client.set_table_parameters(bench.ref, unset)
@@ -442,23 +421,19 @@ def test_files_replaced_by_an_early_base_expire_before_those_of_a_later_base(
     assert bench.names(version=4) == ["base_0000004"]
 
 
-def test_cleaning_waits_for_open_readers_of_an_expired_version(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(parameters={READABLE_FOR: "0 seconds"})
-    bench.clean()
-    bench.we_write()
-    bench.we_write(overwrites=True)
-    bench.clean()  # nobody is there
-    bench.we_write()
-    bench.we_write(overwrites=True)
-    reader = bench.client.open_txn()
-    assert bench.names(version=3) == ["base_0000002", "delta_0000003_0000003_0000"]
-    bench.clean()
-    assert (bench.root / "base_0000002").exists()
-    bench.client.commit_txn(reader)
-    bench.clean()
-    assert not (bench.root / "base_0000002").exists()
+def test_cleaning_waits_for_open_readers_of_an_expired_version(expiring: Bench) -> None:
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
+    expiring.clean()  # nobody is there
+    expiring.we_write()
+    expiring.we_write(overwrites=True)
+    reader = expiring.client.open_txn()
+    assert expiring.names(version=3) == ["base_0000002", "delta_0000003_0000003_0000"]
+    expiring.clean()
+    assert (expiring.root / "base_0000002").exists()
+    expiring.client.commit_txn(reader)
+    expiring.clean()
+    assert not (expiring.root / "base_0000002").exists()
 
 
 def test_cleaning_waits_for_readers_that_began_before_the_horizon_was_noted(

@@ -7,27 +7,13 @@ from datetime import UTC, datetime
 import pytest
 
 from airflow_hiveacid.format.errors import VersionDoubtfulError
-from airflow_hiveacid.format.snapshot import Snapshot
-from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.versions.history import history_of
-from airflow_hiveacid.versions.past import past_of
 from tests.unit.versions.conftest import Bench
 
 
 def visible(bench: Bench, at_s: float) -> list[int]:
     """The versions that a reader as of a moment sees."""
-    txns = bench.client.valid_txns()
-    snapshot = Snapshot(
-        txn_id=None, txns=txns, tables=bench.client.valid_write_ids([bench.ref], txns)
-    )
-    then = past_of(
-        bench.client,
-        bench.table,
-        VersionSpec(timestamp=datetime.fromtimestamp(at_s, UTC)),
-        snapshot,
-        taken_s=lambda: server_now(bench.client),
-    ).then
+    then = bench.past(timestamp=datetime.fromtimestamp(at_s, UTC)).then
     return [w for w in range(1, 9) if then.is_visible(w)]
 
 

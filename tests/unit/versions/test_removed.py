@@ -11,9 +11,6 @@ from airflow_hiveacid.format.errors import VersionGoneError
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.table import PartitionName
-from airflow_hiveacid.format.versions import VersionSpec
-from airflow_hiveacid.jobs.maintenance import CleanSpec
-from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.overview import with_past
 from airflow_hiveacid.plan.history import below
 from airflow_hiveacid.plan.keeping import READABLE_FOR
@@ -21,7 +18,6 @@ from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions import loss_detector
 from airflow_hiveacid.versions.history import history_of
-from airflow_hiveacid.versions.keeping import keep, keep_no_more, make_tag
 from airflow_hiveacid.versions.losses import note_dropped
 from tests.unit.versions.conftest import Bench
 
@@ -56,7 +52,7 @@ def test_a_tag_whose_files_are_lost_is_refused(
 ) -> None:
     bench.we_write()
     bench.we_write()
-    make_tag(bench.client, bench.table, "a", VersionSpec())
+    bench.tag()
     assert bench.names(tag="a") == [D1, D2]
     shutil.rmtree(bench.root / D1)
     with pytest.raises(VersionGoneError, match="is missing"):
@@ -70,7 +66,7 @@ def test_lost_files_written_by_a_different_client_are_detected_in_a_kept_table(
     bench: Bench,
 ) -> None:
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_writes()
     assert bench.names(version=2) == [D1, D2]
     for name in (D1, D2):  # as TRUNCATE of Hive 3.1 does
@@ -82,23 +78,18 @@ def test_lost_files_written_by_a_different_client_are_detected_in_a_kept_table(
     bench.refuses(2)
 
 
-def test_a_dropped_partition_of_a_kept_table_is_detected(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
-    bench.put(D1, "p=1")
-    bench.put(D1, "p=2")
-    bench.client.commit_txn(txn)
-    keep(bench.client, bench.table)
-    assert bench.names(version=1) == [D1, D1]
-    (gone, _) = bench.client.list_partitions(bench.table)
-    bench.client.drop_partitions(bench.table, [gone.name])
-    bench.refuses(1, match="partition p=1 was dropped")
-    bench.clean()
-    bench.somebody_writes()
-    assert bench.names(version=2) == [D1]
+def test_a_dropped_partition_of_a_kept_table_is_detected(halves: Bench) -> None:
+    txn = halves.begin()
+    halves.put(D1, "p=1")
+    halves.put(D1, "p=2")
+    halves.client.commit_txn(txn)
+    halves.keep()
+    assert halves.names(version=1) == [D1, D1]
+    halves.drop("p=1")
+    halves.refuses(1, match="partition p=1 was dropped")
+    halves.clean()
+    halves.somebody_writes()
+    assert halves.names(version=2) == [D1]
 
 
 def test_the_horizon_of_a_renamed_partition_remains_valid(
@@ -107,14 +98,13 @@ def test_the_horizon_of_a_renamed_partition_remains_valid(
     bench = make_bench(partitions=("p=1",), parameters={READABLE_FOR: "0 seconds"})
     bench.clean()
     for name in (D1, "base_0000002"):
-        txn = bench.client.open_txn()
-        bench.client.allocate_write_id(txn, bench.ref)
+        txn = bench.begin()
         bench.put(name, "p=1")
         bench.client.commit_txn(txn)
     bench.clean()
     assert not (bench.root / "p=1" / D1).exists()
-    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
-    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    bench.drop("p=1")
+    bench.add("p=2")
     (bench.root / "p=1").rename(bench.root / "p=2")
     bench.refuses(1, match="p=1 was dropped")
     bench.clean()
@@ -128,8 +118,8 @@ def test_files_of_a_renamed_partition_do_not_belong_to_versions_before_the_renam
     """Who reads that one alone does not miss the one that had them."""
     bench = make_bench(partitions=("p=1", "p=3"))
     bench.we_write("p=1")
-    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
-    bench.client.add_partitions(bench.table, [PartitionName.parse("p=2")])
+    bench.drop("p=1")
+    bench.add("p=2")
     (bench.root / "p=1").rename(bench.root / "p=2")
     (info,) = bench.client.get_partitions(bench.table, [PartitionName.parse("p=2")])
 
@@ -144,8 +134,7 @@ def test_files_of_a_renamed_partition_do_not_belong_to_versions_before_the_renam
     with pytest.raises(VersionGoneError, match="was written to another partition"):
         read(1)
     assert read(2) == [D1]
-    found = history_of(bench.client, bench.table)
-    assert {v.number: v.is_readable for v in found.versions} == {2: True, 1: False}
+    assert bench.readable() == {2: True, 1: False}
 
 
 def test_the_horizon_of_a_dropped_partition_is_removed_and_its_versions_are_refused(
@@ -157,13 +146,12 @@ def test_the_horizon_of_a_dropped_partition_is_removed_and_its_versions_are_refu
     bench.somebody_writes("p=1", overwrites=True)
     bench.clean()
     assert len(bench.notes.promises().horizons) == 1
-    p = PartitionName.parse("p=1")
-    bench.client.drop_partitions(bench.table, [p])
+    bench.drop("p=1")
     shutil.rmtree(bench.root / "p=1")
     bench.clean()
     assert bench.notes.promises().horizons == ()
     bench.refuses(1, 2, match="p=1 was dropped")
-    bench.client.add_partitions(bench.table, [p])
+    bench.add("p=1")
     bench.somebody_writes("p=1")
     bench.refuses(1, 2)
     assert bench.names(version=3) == [D3]
@@ -177,14 +165,7 @@ def test_a_version_written_during_a_cleaning_is_refused_if_its_files_are_lost(
     bench.somebody_writes()
     for name in (D1, D2):
         shutil.rmtree(bench.root / name)
-    (info,) = bench.client.list_partitions(table)
-    Cleaner(
-        client=bench.client,
-        table=table,
-        spec=CleanSpec.of_table(str(table.ref)),
-        on_step=lambda _: None,
-        overview=overview,
-    ).clean(info)
+    bench.clean_by(overview, table)
     bench.refuses(2)
 
 
@@ -205,7 +186,7 @@ def test_a_renamed_table_keeps_its_versions(bench: Bench) -> None:
 def test_lost_files_are_noted_before_the_guarantee_ends(bench: Bench, how: str) -> None:
     """Nobody else knows of what was live when it began."""
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
     if how == "cleaned":
         bench.give_up()
@@ -213,58 +194,51 @@ def test_lost_files_are_noted_before_the_guarantee_ends(bench: Bench, how: str) 
         assert not bench.notes.is_kept()
     elif how == "kept anew":
         bench.somebody_compacts()
-        keep(bench.client, bench.table)
+        bench.keep()
     else:
-        keep_no_more(bench.client, bench.table)
+        bench.keep_no_more()
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     assert bench.names(version=2) == [D2]
     bench.refuses(1, match="removed without a write ID")
 
 
 def test_an_empty_version_is_refused_if_earlier_writes_are_unknown(bench: Bench) -> None:
     """What somebody else wrote after keeping began, and 3.1 removed, nobody bears witness of."""
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.somebody_writes()
     bench.truncate()
     bench.give_up()
     bench.clean()
     bench.refuses(1, match="no files of versions up to")
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     assert bench.refuses(1).oldest == 2 == history_of(bench.client, bench.table).oldest
     assert bench.names(version=2) == [D2]
 
 
-def test_dropped_partitions_are_noted_before_the_guarantee_ends(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
-    bench.somebody_writes("p=1")
-    bench.somebody_writes("p=2")
-    keep(bench.client, bench.table)
-    p = PartitionName.parse("p=1")
-    bench.client.drop_partitions(bench.table, [p])
-    shutil.rmtree(bench.root / "p=1")
-    keep_no_more(bench.client, bench.table)
-    bench.refuses(1, 2, match="p=1 was dropped")
-    bench.client.add_partitions(bench.table, [p])
-    bench.somebody_writes("p=1")
+def test_dropped_partitions_are_noted_before_the_guarantee_ends(halves: Bench) -> None:
+    halves.somebody_writes("p=1")
+    halves.somebody_writes("p=2")
+    halves.keep()
+    halves.drop("p=1")
+    shutil.rmtree(halves.root / "p=1")
+    halves.keep_no_more()
+    halves.refuses(1, 2, match="p=1 was dropped")
+    halves.add("p=1")
+    halves.somebody_writes("p=1")
     for version in (1, 2):
-        assert bench.refuses(version).oldest == 3
-    assert bench.names(version=3) == ["delta_0000003_0000003_0000", D2]
+        assert halves.refuses(version).oldest == 3
+    assert halves.names(version=3) == ["delta_0000003_0000003_0000", D2]
 
 
-def test_a_lost_base_makes_every_version_up_to_it_unreadable(
-    make_bench: Callable[..., Bench],
-) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
-    bench.somebody_writes("p=1")
-    bench.somebody_writes("p=1", overwrites=True)
-    keep(bench.client, bench.table)
-    bench.truncate("p=1")
-    keep_no_more(bench.client, bench.table)
-    bench.refuses(1, 2, match="removed without a write ID")
+def test_a_lost_base_makes_every_version_up_to_it_unreadable(halves: Bench) -> None:
+    halves.somebody_writes("p=1")
+    halves.somebody_writes("p=1", overwrites=True)
+    halves.keep()
+    halves.truncate("p=1")
+    halves.keep_no_more()
+    halves.refuses(1, 2, match="removed without a write ID")
 
 
 def test_each_of_several_losses_is_detected(bench: Bench) -> None:
@@ -296,14 +270,7 @@ def test_an_overwrite_needs_no_files_lost_before_it_but_a_compacted_base_does(
     table, overview = with_past(bench.client, bench.table, plan_only=False)
     shutil.rmtree(bench.root / D1)
     bench.somebody_writes(overwrites=not is_compacted)
-    (info,) = bench.client.list_partitions(table)
-    Cleaner(
-        client=bench.client,
-        table=table,
-        spec=CleanSpec.of_table(str(table.ref)),
-        on_step=lambda _: None,
-        overview=overview,
-    ).clean(info)
+    bench.clean_by(overview, table)
     bench.refuses(1)
     if not is_compacted:
         assert bench.names(version=2) == ["base_0000002"]
@@ -315,12 +282,11 @@ def test_an_overwrite_needs_no_files_lost_before_it_but_a_compacted_base_does(
 
 def test_a_base_with_a_lower_write_id_does_not_replace_lost_files(bench: Bench) -> None:
     bench.somebody_writes()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    txn = bench.begin()
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
-    keep_no_more(bench.client, bench.table)  # the third was there, and nobody else knows it
+    bench.keep_no_more()  # the third was there, and nobody else knows it
     bench.put("base_0000002")
     bench.client.commit_txn(txn)
     bench.refuses(3, match="removed without a write ID")
@@ -328,7 +294,7 @@ def test_a_base_with_a_lower_write_id_does_not_replace_lost_files(bench: Bench) 
 
 def test_versions_after_a_loss_in_a_kept_table_are_readable(bench: Bench) -> None:
     bench.somebody_writes()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.truncate()
     bench.clean()
     bench.somebody_writes()
@@ -343,16 +309,12 @@ def test_a_history_reports_only_proved_empty_versions_as_readable(bench: Bench) 
     (note,) = bench.notes.commits()
     bench.notes.note_commit(replace(note, directories=()))
     bench.truncate()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    txn = bench.begin()
     bench.client.commit_txn(txn)
     assert bench.names(version=1) == []
     bench.refuses(2, match="it is unknown what those versions wrote")
-    found = history_of(bench.client, bench.table)
-    assert ({v.number: v.is_readable for v in found.versions}, found.oldest) == (
-        {1: True, 2: False},
-        1,
-    )
+    assert bench.readable() == {1: True, 2: False}
+    assert history_of(bench.client, bench.table).oldest == 1
 
 
 def test_versions_whose_commit_notes_were_removed_are_refused(bench: Bench) -> None:
@@ -400,30 +362,29 @@ def test_each_path_of_a_commit_to_many_partitions_is_checked_at_most_twice(
     assert len(looks) <= 2 * 40
     shutil.rmtree(bench.root / "p=7" / D1)
     bench.refuses(1, match=f"p=7/{D1}, which version 1 wrote")
-    bench.client.drop_partitions(bench.table, [PartitionName.parse("p=7")])
+    bench.drop("p=7")
     bench.refuses(1, match="partition p=7 was dropped")
 
 
 def test_versions_with_a_partition_dropped_while_drops_are_noted_are_refused(
-    make_bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch
+    halves: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench = make_bench(partitions=("p=1", "p=2"))
-    bench.we_write("p=1")
-    bench.we_write("p=2")
-    ask, meanwhile = bench.client.valid_write_ids, iter([True])
+    halves.we_write("p=1")
+    halves.we_write("p=2")
+    ask, meanwhile = halves.client.valid_write_ids, iter([True])
 
     def asked(*args: Any) -> object:  # noqa: ANN401 - whatever the client takes
         found = ask(*args)
         if next(meanwhile, False):
-            bench.we_write("p=2")  # version 3 still has both partitions
-            bench.client.drop_partitions(bench.table, [PartitionName.parse("p=1")])
+            halves.we_write("p=2")  # version 3 still has both partitions
+            halves.drop("p=1")
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(bench.client, "valid_write_ids", asked)
-        note_dropped(bench.client, bench.table)
+        patch.setattr(halves.client, "valid_write_ids", asked)
+        note_dropped(halves.client, halves.table)
     for _ in range(2):
-        bench.refuses(2, 3, match="partition p=1 was dropped")
-        bench.clean()
-    bench.we_write("p=2")
-    assert bench.names(version=4) == [D2, D3, D4]
+        halves.refuses(2, 3, match="partition p=1 was dropped")
+        halves.clean()
+    halves.we_write("p=2")
+    assert halves.names(version=4) == [D2, D3, D4]

@@ -17,26 +17,22 @@ from airflow_hiveacid.format.change_range import ChangeRange
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
-from airflow_hiveacid.format.snapshot import Snapshot
 from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.format.versions import VersionSpec, newest_of
 from airflow_hiveacid.metastore.locks import LockRequest, components_for
+from airflow_hiveacid.metastore.port import snapshot_now
 from airflow_hiveacid.metastore.server_time import server_now
 from airflow_hiveacid.reading.snapshots import ReadSnapshot
 from airflow_hiveacid.spark.reading.read_changes import ChangeQuery, _stretches
 from airflow_hiveacid.spark.statements.change_feed import _writes
 from airflow_hiveacid.storage.stores.listing import list_table, metadata_text
 from airflow_hiveacid.versions.history import Version, WriteRange, between
-from airflow_hiveacid.versions.keeping import keep, make_tag
 from tests.contract.bench import access
 from tests.unit.versions.conftest import Bench
 
 
 def range_of(bench: Bench, since: Version, until: Version | None = None) -> WriteRange:
-    txns = bench.client.valid_txns()
-    tables = bench.client.valid_write_ids([bench.ref], txns)
-    snapshot = Snapshot(txn_id=None, txns=txns, tables=tables)
-    taken_s = server_now(bench.client)
+    snapshot, taken_s = snapshot_now(bench.client, [bench.ref]), server_now(bench.client)
     return between(bench.client, bench.table, snapshot, since, until, taken_s=lambda: taken_s)
 
 
@@ -69,7 +65,7 @@ def test_a_range_is_given_by_version_numbers_timestamps_or_tags(bench: Bench) ->
     bench.we_write()
     bench.we_write()
     bench.clock.advance(10)
-    make_tag(bench.client, bench.table, "second", VersionSpec.of(version=2))
+    bench.tag("second", version=2)
     assert fresh(bench, 0) == [delta(1), delta(2), delta(3)]
     assert fresh(bench, 1, 2) == [delta(2)]
     assert fresh(bench, moment) == fresh(bench, moment.isoformat()) == [delta(2), delta(3)]
@@ -96,8 +92,7 @@ def test_an_invalid_range_is_refused(bench: Bench) -> None:
 def test_a_range_ends_below_the_first_open_write(bench: Bench) -> None:
     bench.we_write()
     bench.we_write()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    bench.begin()
     bench.somebody_writes()
     assert fresh(bench, 1) == [delta(2)]
     with pytest.raises(errors.VersionNotSettledError):
@@ -127,7 +122,7 @@ def test_an_open_version_names_the_job_that_writes_it_and_no_job_beside_it(bench
 
 def test_a_kept_table_provides_changes_that_a_base_has_replaced(bench: Bench) -> None:
     bench.we_write()
-    keep(bench.client, bench.table)
+    bench.keep()
     bench.we_write()
     bench.we_write(overwrites=True)
     assert fresh(bench, 1) == ["base_0000003", delta(2)]
@@ -165,10 +160,10 @@ def check_held(bench: Bench, since: int, held: str) -> list[str]:
 
 
 def newest(bench: Bench) -> str:
-    txns = bench.client.valid_txns()
-    now = bench.client.valid_write_ids([bench.ref], txns)[bench.ref]
+    snapshot = snapshot_now(bench.client, [bench.ref])
     (info,) = bench.client.list_partitions(bench.table)
-    found = newest_of(resolve(list_table(info.location), now, txns))
+    write_ids = snapshot.write_ids(bench.ref)
+    found = newest_of(resolve(list_table(info.location), write_ids, snapshot.txns))
     assert found is not None
     return found
 
@@ -262,7 +257,7 @@ def test_a_feed_ignores_partitions_that_were_dropped_before_its_range(
     one, two, three = (PartitionName.parse(f"p={number}") for number in (1, 2, 3))
     for partition in ("p=1", "p=2", "p=3"):
         bench.we_write(partition)
-    bench.client.drop_partitions(bench.table, [one])
+    bench.drop("p=1")
     bench.we_write("p=2")
     had, there = frozenset({two, three}), [two, three]
     for _ in range(2):
@@ -280,7 +275,7 @@ def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
 ) -> None:
     """Of a table that is kept; what went with TRUNCATE of Hive 3.1 would stay with a follower."""
     bench = make_bench(partitions=("p=1",))
-    keep(bench.client, bench.table)
+    bench.keep()
     write = bench.we_write if is_ours else bench.somebody_writes
     write("p=1")
     held = {} if is_ours else {"p=1": delta(1)}
@@ -300,12 +295,10 @@ def test_files_lost_before_an_overwrite_or_a_compaction_are_detected(
 
 def feed_range(bench: Bench, since: Version, until: Version | None) -> ChangeRange:
     """What a feed's range consists of."""
-    txns = bench.client.valid_txns()
-    tables = bench.client.valid_write_ids([bench.ref], txns)
     taken_s = server_now(bench.client)
     snapshot = ReadSnapshot(
         client=bench.client,
-        snapshot=Snapshot(txn_id=None, txns=txns, tables=tables),
+        snapshot=snapshot_now(bench.client, [bench.ref]),
         tables={bench.ref: bench.table},
         taken_s=lambda: taken_s,
     )
@@ -351,14 +344,13 @@ def test_a_feed_from_a_timestamp_waits_for_writes_that_were_open_then(bench: Ben
 
 def test_a_range_excludes_an_aborted_write_even_after_the_metastore_forgot_it(bench: Bench) -> None:
     bench.we_write()
-    txn = bench.client.open_txn()
-    bench.client.allocate_write_id(txn, bench.ref)
+    txn = bench.begin()
     bench.put(delta(2))
     bench.client.abort_txn(txn)
     bench.we_write()  # and sees it aborted
-    txns = bench.client.valid_txns()
-    forgetful = replace(bench.client.valid_write_ids([bench.ref], txns)[bench.ref], aborted=())
-    snapshot = Snapshot(txn_id=None, txns=txns, tables={bench.ref: forgetful})
+    snapshot = snapshot_now(bench.client, [bench.ref])
+    forgetful = replace(snapshot.write_ids(bench.ref), aborted=())
+    snapshot = replace(snapshot, tables={bench.ref: forgetful})
     found = between(bench.client, bench.table, snapshot, 1, None, taken_s=lambda: None)
     (info,) = bench.client.list_partitions(bench.table)
     (segment,) = found.segments(info, list_table(info.location))

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.errors import MergeCardinalityError, TwinRowIdsError
-from airflow_hiveacid.format.ids import BucketId
-from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.writing.event_files import named_twins, row_text
-from tests.unit.storage.orc_tables import B0, insert, write_acid
+from tests.unit.storage.orc_tables import B0, acid_file, insert, write_acid
 
 KEY = (1, B0, 0)
 
@@ -24,15 +21,7 @@ def target(folder: Path, *names: str) -> Any:  # noqa: ANN401 - a few members of
         path = folder / name / "bucket_00000"
         path.parent.mkdir()
         write_acid(path, [insert(KEY[0], KEY[2], 1), insert(KEY[0], KEY[2] + 1, 2)])
-        data = AcidFile(
-            store=LOCAL_STORE,
-            path=str(path),
-            key=f"{name}/bucket_00000",
-            length=path.stat().st_size,
-            kind=FileKind.DATA,
-            bucket_id=BucketId(0),
-        )
-        files.append(SimpleNamespace(partition=0, data=data))
+        files.append(SimpleNamespace(partition=0, data=acid_file(path)))
     return SimpleNamespace(
         table=SimpleNamespace(ref="d.t"),
         partitions=[SimpleNamespace(location=f"file:{folder}")],

@@ -3,9 +3,7 @@ from __future__ import annotations
 import copy
 import os
 import shutil
-from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,27 +13,24 @@ from pyarrow.fs import FileSystem
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.directories import FileEntry
-from airflow_hiveacid.format.ids import AttemptId, BucketId, StatementId, TxnId, WriteId
-from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
+from airflow_hiveacid.format.ids import StatementId, TxnId, WriteId
 from airflow_hiveacid.format.records import LedgerEntry, Owner
 from airflow_hiveacid.format.table import (
     Column,
     PartitionInfo,
     PartitionName,
     TableInfo,
-    TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs.contract import CONTRACT_VERSION
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, OnRerun
+from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.statements import DeleteSpec
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import LockRequest, TableAccess, components_for
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import JobTerms
-from airflow_hiveacid.plan.reruns import Run
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
@@ -44,208 +39,123 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import OWNER_FILE, note_owner
 from airflow_hiveacid.writing import publish
 from airflow_hiveacid.writing.job import WritingJob
-from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemble
+from airflow_hiveacid.writing.publish import StagedDirectory
 from airflow_hiveacid.writing.restarts import already_done
-from airflow_hiveacid.writing.table_write import WriteOrder
 from airflow_hiveacid.writing.write import Write, WriteState, writing
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.support.terms import job_terms
-
-SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
-FIRST, SECOND = AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
-
-
-WHOLE = PartitionName()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """A job that writes one row; `at` maps step names to what happens there."""
-
-    client: FakeClient
-    table: TableInfo
-    clock: ManualClock
-    operation: DataOperation = INSERT
-    key: str = "dag/run/task/-1"
-    attempt: AttemptId = FIRST
-    generation: int = 0
-    at: dict[str, Callable[[], object]] | None = None
-    result: str = "{}"
-
-    def order(self) -> WriteOrder:
-        return WriteOrder(
-            run=Run(
-                generation=self.generation,
-                statement={"kind": self.operation.value},
-                on_rerun=OnRerun.APPLY,
-            ),
-            accesses=(TableAccess(table=self.table, operations=frozenset({self.operation})),),
-            ledger_retention_s=1000.0,
-            terms=job_terms(self.key, attempt=self.attempt, clock=self.clock, on_step=self._step),
-        )
-
-    def run(self, partition: PartitionName = WHOLE) -> Write:
-        with writing(self.client, self.order()) as write:
-            if write.earlier_run() is not None:
-                write.txn.abandon()
-                return write
-            self.publish(write, partition)
-        return write
-
-    def publish(self, write: Write, partition: PartitionName = WHOLE) -> None:
-        stage(write, self.operation, partition)
-        write.register()
-        write.verify()
-        write.note(self.result)
-        write.publish()
-
-    def _step(self, name: str) -> None:
-        doing = (self.at or {}).pop(name, None)
-        if doing is not None:
-            doing()
-
-
-def stage(write: Write, operation: DataOperation, partition: PartitionName = WHOLE) -> None:
-    """Stage one small file where the write's rows go."""
-    (part,) = write.tables.values()
-    table, write_id = part.table, part.write_id
-    name = (
-        BaseName(write_id=write_id)
-        if operation is OVERWRITE
-        else DeltaName(low=write_id, high=write_id, statement_id=StatementId(0))
-    )
-    location = table.default_partition_location(partition) if partition.columns else table.location
-    staging = Staging.of(table, location, part.token(StatementId(0)))
-    attempt, bucket = "a0", BucketId(0)
-    path = staging.attempt_path(str(name), bucket_file(bucket), attempt).removeprefix("file:")
-    Path(path).parent.mkdir(parents=True)
-    Path(path).write_text("rows")
-    file = StagedFile(
-        partition=partition,
-        directory=str(name),
-        bucket=bucket,
-        attempt=attempt,
-        rows=1,
-        updated=0,
-        size_bytes=4,
-    )
-    write.stage(table.ref, assemble([file], {partition: staging}))
-
-
-def place(table: TableInfo) -> Path:
-    return Path(table.location.removeprefix("file:"))
-
-
-def directories(table: TableInfo) -> set[str]:
-    """What stands in the table's directory, but for the ledger's."""
-    return {p.name for p in place(table).iterdir() if p.name != HIDDEN_DIRECTORY}
-
-
-def notes(table: TableInfo) -> list[str]:
-    """The states of the ledger's entries."""
-    hidden = place(table) / HIDDEN_DIRECTORY
-    names = [p.name for p in hidden.iterdir()] if hidden.is_dir() else []
-    return sorted(n.split(".")[-2] for n in names if not n.startswith(("_commit_", "_owner")))
+from tests.unit.writing.writes import (
+    DELETE,
+    FIRST,
+    INSERT,
+    OVERWRITE,
+    SECOND,
+    THIRD,
+    UPDATE,
+    WHOLE,
+    Job,
+    die,
+    finish,
+    hidden,
+    made,
+    notes,
+    place,
+    staged_file,
+)
 
 
 @pytest.fixture
 def job(client: FakeClient, table: TableInfo, clock: ManualClock) -> Job:
-    return Job(client=client, table=table, clock=clock)
+    return Job(client=client, tables=(table,), clock=clock)
 
 
-def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job, table: TableInfo) -> None:
+def foreign(job: Job, name: str) -> Path:
+    """The file of a directory beside those of the job."""
+    file = place(job.table) / name / "bucket_00000"
+    file.parent.mkdir()
+    file.write_text("somebody's rows")
+    return file
+
+
+def test_a_write_leaves_its_delta_and_two_ledger_entries(job: Job) -> None:
     assert job.run().state is WriteState.COMMITTED
-    assert directories(table) == {"delta_0000001_0000001_0000"}
-    assert notes(table) == ["done", "prepared"]
+    assert job.directories() == {"delta_0000001_0000001_0000"}
+    assert job.notes() == ["done", "prepared"]
 
 
-def test_a_commit_removes_ledger_entries_after_their_retention_time(
-    job: Job, table: TableInfo
-) -> None:
+def test_a_commit_removes_ledger_entries_after_their_retention_time(job: Job) -> None:
     """Otherwise a table that is never cleaned would keep two files for each change."""
     long_ago = 100.0
     with writing(job.client, replace(job.order(), now_s=lambda: long_ago)) as write:
         job.publish(write)
-    for entry in (place(table) / HIDDEN_DIRECTORY).iterdir():
+    for entry in hidden(job.table).iterdir():
         os.utime(entry, (long_ago, long_ago))
-    assert notes(table) == ["done", "prepared"]
+    assert job.notes() == ["done", "prepared"]
     replace(job, key="other").run()
-    assert notes(table) == ["done", "prepared"]  # its own
+    assert job.notes() == ["done", "prepared"]  # its own
 
 
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
 def test_a_write_that_an_overwrite_overtakes_leaves_nothing_and_gets_a_higher_write_id(
-    job: Job, table: TableInfo, operation: DataOperation
+    job: Job, operation: DataOperation
 ) -> None:
     overwrite = replace(job, key="other", operation=OVERWRITE)
     late = replace(job, operation=operation, at={"allocated": overwrite.run})
     if operation is INSERT:  # a change of rows is begun anew by the transaction itself
         with pytest.raises(errors.OvertakenError, match="base_0000002"):
             late.run()
-        assert directories(table) == {"base_0000002"}
-        assert notes(table) == ["done", "prepared"]
-    assert late.run().txn.write_ids[table.ref] == 3
+        assert job.directories() == {"base_0000002"}
+        assert job.notes() == ["done", "prepared"]
+    assert late.run().txn.write_ids[job.table.ref] == 3
 
 
-def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(
-    job: Job, table: TableInfo, server: FakeMetastore
-) -> None:
+def test_an_insert_is_overtaken_by_a_base_that_the_metastore_no_longer_lists(job: Job) -> None:
     """An earlier transaction with a higher write ID is forgotten, so the list of 4.0.1 is short."""
     early = job.client.open_txn()
 
     def overwrite() -> None:
-        write_id = job.client.allocate_write_id(early, table.ref)
-        base = place(table) / f"base_{write_id:07d}"
-        base.mkdir()
-        (base / "bucket_00000").write_text("rows")
+        write_id = job.client.allocate_write_id(early, job.table.ref)
+        foreign(job, f"base_{write_id:07d}")
         job.client.commit_txn(early)
-        server.clean_write_ids()
+        job.server.clean_write_ids()
 
     with pytest.raises(errors.OvertakenError, match="base_0000002"):
         replace(job, at={"allocated": overwrite}).run()
-    assert job.run().txn.write_ids[table.ref] == 3
+    assert job.run().txn.write_ids[job.table.ref] == 3
 
 
-def test_an_insert_that_a_later_insert_overtakes_keeps_its_write_id(
-    job: Job, table: TableInfo
-) -> None:
+def test_an_insert_that_a_later_insert_overtakes_keeps_its_write_id(job: Job) -> None:
     late = replace(job, at={"allocated": replace(job, key="other").run})
-    assert late.run().txn.write_ids[table.ref] == 1
-    assert directories(table) == {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"}
+    assert late.run().txn.write_ids[job.table.ref] == 1
+    assert job.directories() == {"delta_0000001_0000001_0000", "delta_0000002_0000002_0000"}
 
 
-def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment(
-    job: Job, table: TableInfo
-) -> None:
+def test_an_overwrite_is_overtaken_by_an_insert_without_locks_at_the_last_moment(job: Job) -> None:
     """Its locks prevent this, but an engine that takes no locks can still insert."""
 
     def stranger() -> None:
-        (place(table) / "delta_0000002_0000002_0000").mkdir()
-        (place(table) / "delta_0000002_0000002_0000" / "bucket_00000").write_text("rows")
+        foreign(job, "delta_0000002_0000002_0000")
         txn_id = job.client.open_txn()
-        job.client.allocate_write_id(txn_id, table.ref)
+        job.client.allocate_write_id(txn_id, job.table.ref)
         job.client.commit_txn(txn_id)
 
     with pytest.raises(errors.OvertakenError, match="delta_0000002"):
         replace(job, operation=OVERWRITE, at={"registered": stranger}).run()
-    assert directories(table) == {"delta_0000002_0000002_0000"}
+    assert job.directories() == {"delta_0000002_0000002_0000"}
 
 
-def test_a_directory_that_already_exists_is_not_changed(job: Job, table: TableInfo) -> None:
-    old = place(table) / "delta_0000001_0000001_0000"
-    old.mkdir()
-    (old / "bucket_00000").write_text("somebody's rows")
+def test_a_directory_that_already_exists_is_not_changed(job: Job) -> None:
+    old = foreign(job, "delta_0000001_0000001_0000")
     with pytest.raises(errors.DirectoryExistsError, match="was not changed"):
         job.run()
-    assert (old / "bucket_00000").read_text() == "somebody's rows"
-    assert directories(table) == {old.name}
-    assert notes(table) == []
+    assert old.read_text() == "somebody's rows"
+    assert job.directories() == {old.parent.name}
+    assert job.notes() == []
 
 
 def test_a_completed_rename_that_raised_an_error_is_undone(
-    job: Job, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+    job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = Staging.publish
 
@@ -256,106 +166,95 @@ def test_a_completed_rename_that_raised_an_error_is_undone(
     monkeypatch.setattr(Staging, "publish", lossy)
     with pytest.raises(errors.StorageError, match="lost"):
         job.run()
-    assert directories(table) == set()
+    assert job.directories() == set()
 
 
-def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job, table: TableInfo) -> None:
+def test_a_fenced_try_removes_nothing_of_the_try_that_fenced_it(job: Job) -> None:
     retry = replace(job, attempt=SECOND)
     zombie = replace(job, at={"noted": retry.run})
     with pytest.raises((errors.FencedError, errors.TransactionAbortedError)):
         zombie.run()
-    assert directories(table) == {"delta_0000002_0000002_0000"}
-    assert notes(table) == ["done", "prepared"]
-    again = replace(job, attempt=AttemptId(3, "3" * 12)).run()
+    assert job.directories() == {"delta_0000002_0000002_0000"}
+    assert job.notes() == ["done", "prepared"]
+    again = replace(job, attempt=THIRD).run()
     assert again.state is WriteState.ABORTED  # already done
-    assert directories(table) == {"delta_0000002_0000002_0000"}
+    assert job.directories() == {"delta_0000002_0000002_0000"}
 
 
-def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(
-    job: Job, table: TableInfo
-) -> None:
+def test_a_late_older_copy_does_not_repeat_the_work_of_the_newer_one(job: Job) -> None:
     replace(job, attempt=SECOND).run()
     assert job.run().state is WriteState.ABORTED
-    assert directories(table) == {"delta_0000001_0000001_0000"}
+    assert job.directories() == {"delta_0000001_0000001_0000"}
 
 
-def test_a_late_older_generation_of_a_job_is_fenced(job: Job, table: TableInfo) -> None:
+def test_a_late_older_generation_of_a_job_is_fenced(job: Job) -> None:
     replace(job, attempt=SECOND, generation=1).run()
     with pytest.raises(errors.FencedError):
         job.run()
-    assert directories(table) == {"delta_0000001_0000001_0000"}
+    assert job.directories() == {"delta_0000001_0000001_0000"}
 
 
-def test_an_aborted_transaction_is_detected_right_before_publishing(
-    job: Job, table: TableInfo, server: FakeMetastore
-) -> None:
+def test_an_aborted_transaction_is_detected_right_before_publishing(job: Job) -> None:
     def abort() -> None:
-        server.end(server.txns[max(server.txns)], TxnState.ABORTED)
+        job.server.end(job.server.txns[max(job.server.txns)], TxnState.ABORTED)
 
     seen: list[str] = []
     with pytest.raises(errors.TransactionAbortedError):
         replace(job, at={"registered": abort, "published": lambda: seen.append("p")}).run()
     assert seen == []
-    assert directories(table) == set()
-    assert notes(table) == []
+    assert job.directories() == set()
+    assert job.notes() == []
 
 
 @pytest.mark.promise("W19")
-def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(
-    job: Job, table: TableInfo, server: FakeMetastore
-) -> None:
+def test_a_commit_that_loses_a_conflict_removes_its_files_and_ledger_entry(job: Job) -> None:
     def rival() -> None:
         error = errors.WriteConflictError(txn_id=1, reason="write conflict")
-        server.break_next("commit_txn", error, is_done=False)
+        job.server.break_next("commit_txn", error, is_done=False)
 
     with pytest.raises(errors.WriteConflictError):
         replace(job, operation=UPDATE, at={"body_done": rival}).run()
-    assert directories(table) == set()
-    assert notes(table) == []
+    assert job.directories() == set()
+    assert job.notes() == []
 
 
-def test_an_update_that_changes_no_row_causes_no_conflict(
-    job: Job, table: TableInfo, client: FakeClient
-) -> None:
-    rival = client.open_txn()
-    client.allocate_write_id(rival, table.ref)
-    with writing(client, replace(job, operation=UPDATE).order()) as write:
-        write.register()
-        write.verify()
-        write.note("{}")
-        write.publish()
+def test_an_update_that_changes_no_row_causes_no_conflict(job: Job) -> None:
+    rival = job.client.open_txn()
+    job.client.allocate_write_id(rival, job.table.ref)
+    with writing(job.client, replace(job, operation=UPDATE).order()) as write:
+        finish(write)
     assert write.state is WriteState.COMMITTED
-    changes = [TableAccess(table=table, operations=frozenset({UPDATE}))]
-    components = components_for([], changes, client.generation)
-    client.lock(LockRequest(txn_id=rival, components=components, agent_info="rival"))
-    client.commit_txn(rival)  # it was at work meanwhile, and has lost against nothing
+    changes = [TableAccess(table=job.table, operations=frozenset({UPDATE}))]
+    components = components_for([], changes, job.client.generation)
+    job.client.lock(LockRequest(txn_id=rival, components=components, agent_info="rival"))
+    job.client.commit_txn(rival)  # it was at work meanwhile, and has lost against nothing
 
 
-def cut_off(server: FakeMetastore) -> None:
-    """Lose the answer to a commit that happens, and every answer that could tell of it."""
+def cut_off(job: Job) -> None:
+    """Run it; its commit happens, and the answer and all that could tell of it are lost."""
     lost = errors.MetastoreUnavailableError(uris=("thrift://h:1",), method="x", reason="cut off")
-    server.break_next("commit_txn", lost, is_done=True)
-    for _ in range(99):
-        server.break_next("valid_txns", lost, is_done=False)
 
+    def break_all() -> None:
+        job.server.break_next("commit_txn", lost, is_done=True)
+        for _ in range(99):
+            job.server.break_next("valid_txns", lost, is_done=False)
 
-def test_after_a_commit_with_an_unknown_state_nothing_is_removed(
-    job: Job, table: TableInfo, server: FakeMetastore
-) -> None:
     with pytest.raises(errors.CommitStateUnknownError):
-        replace(job, at={"body_done": lambda: cut_off(server)}).run()
-    server.faults.clear()
-    assert "delta_0000001_0000001_0000" in directories(table)
-    assert notes(table) == ["prepared"]
+        replace(job, at={"body_done": break_all}).run()
+    job.server.faults.clear()
+
+
+def test_after_a_commit_with_an_unknown_state_nothing_is_removed(job: Job) -> None:
+    cut_off(job)
+    assert "delta_0000001_0000001_0000" in job.directories()
+    assert job.notes() == ["prepared"]
     assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # it was committed
-    assert notes(table) == ["done", "prepared"]  # and that is certain from now on
+    assert job.notes() == ["done", "prepared"]  # and that is certain from now on
 
 
-def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
-    job: Job, table: TableInfo
-) -> None:
+def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(job: Job) -> None:
     job.run()
-    for entry in (place(table) / HIDDEN_DIRECTORY).glob("*.*.json"):
+    for entry in hidden(job.table).glob("*.*.json"):
         entry.write_text(entry.read_text()[:40])
     with pytest.raises(errors.EarlierRunUnknownError, match="_hiveacid directory is damaged"):
         replace(job, attempt=SECOND).run()
@@ -363,18 +262,16 @@ def test_a_damaged_ledger_entry_stops_only_the_retry_of_its_own_run(
     assert replace(job, attempt=SECOND, key="another").run().state is WriteState.COMMITTED
 
 
-def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
-    job: Job, table: TableInfo
-) -> None:
+def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(job: Job) -> None:
     """A user who may write to the table's directory can use IDs that were never allocated."""
     replace(job, key="another").run()
-    before = directories(table)
+    before = job.directories()
     forged = LedgerEntry(
         job_key=job.key,
         generation=0,
         attempt=FIRST,
-        statement={"kind": job.operation.value},
-        table_id=table.table_id,
+        statement={"kind": job.statement},
+        table_id=job.table.table_id,
         txn_id=TxnId(999_999),
         write_id=WriteId(999_999),
         directories=(),
@@ -383,28 +280,26 @@ def test_a_forged_ledger_entry_does_not_make_a_job_count_as_done(
         retention_s=1000.0,
         is_confirmed=True,
     )
-    Ledger.of(table).write(forged)
+    Ledger.of(job.table).write(forged)
     with pytest.raises(
         errors.EarlierRunUnknownError, match="has allocated transactions only up to 2"
     ):
         job.run()
-    Ledger.of(table).withdraw(forged)
-    Ledger.of(table).write(replace(forged, txn_id=TxnId(1)))
+    Ledger.of(job.table).withdraw(forged)
+    Ledger.of(job.table).write(replace(forged, txn_id=TxnId(1)))
     with pytest.raises(errors.EarlierRunUnknownError, match="write IDs of the table only up to 3"):
         job.run()
-    assert directories(table) == before
-    assert job.client.show_locks(table.ref) == ()
+    assert job.directories() == before
+    assert job.client.show_locks(job.table.ref) == ()
     assert replace(job, generation=1).run().state is WriteState.COMMITTED  # the task was cleared
 
 
-def test_a_metastore_restored_from_an_older_backup_is_detected(
-    job: Job, server: FakeMetastore
-) -> None:
+def test_a_metastore_restored_from_an_older_backup_is_detected(job: Job) -> None:
     replace(job, key="before").run()
-    backup = copy.deepcopy((server.txns, server.write_ids, server.next_write_id))
+    backup = copy.deepcopy((job.server.txns, job.server.write_ids, job.server.next_write_id))
     replace(job, key="between").run()
     job.run()
-    server.txns, server.write_ids, server.next_write_id = backup
+    job.server.txns, job.server.write_ids, job.server.next_write_id = backup
     with pytest.raises(errors.EarlierRunUnknownError, match="restored from a backup that is older"):
         replace(job, attempt=SECOND).run()
     assert replace(job, key="before", attempt=SECOND).run().state is WriteState.ABORTED  # known
@@ -412,73 +307,52 @@ def test_a_metastore_restored_from_an_older_backup_is_detected(
 
 @pytest.mark.parametrize("what", ["compacted", "truncated"])
 def test_a_confirmed_write_counts_as_done_after_its_delta_is_compacted_or_truncated(
-    job: Job, table: TableInfo, server: FakeMetastore, what: str
+    job: Job, what: str
 ) -> None:
     job.run()
-    delta = place(table) / "delta_0000001_0000001_0000"
+    delta = place(job.table) / "delta_0000001_0000001_0000"
     if what == "compacted":
-        delta.rename(place(table) / "base_0000001_v0000007")
+        delta.rename(place(job.table) / "base_0000001_v0000007")
     else:
         shutil.rmtree(delta)
-    server.clean_write_ids()
+    job.server.clean_write_ids()
     assert replace(job, attempt=SECOND).run().state is WriteState.ABORTED  # already done
 
 
 def test_a_retry_finds_its_commit_even_if_a_lower_write_id_is_still_open(
-    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+    job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """4.0.1 then ends its list at the open write ID, as if no higher one were committed."""
 
     def slow() -> None:
-        job.client.allocate_write_id(job.client.open_txn(), table.ref)
+        job.client.allocate_write_id(job.client.open_txn(), job.table.ref)
 
     with monkeypatch.context() as killed:
         killed.setattr(Write, "confirm", lambda _: None)
         replace(job, at={"opened": slow}).run()
-    server.clean_write_ids()
+    job.server.clean_write_ids()
     again = replace(job, attempt=SECOND).run()
     assert again.state is WriteState.ABORTED  # already done
-    assert "delta_0000003_0000003_0000" not in directories(table)
+    assert "delta_0000003_0000003_0000" not in job.directories()
 
 
-def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
-    with ExitStack() as never_left:
-        dead = writing(job.client, replace(job, operation=OVERWRITE).order())
-        write = never_left.enter_context(dead)
-        replace(job, operation=OVERWRITE).publish(write)
-        never_left.pop_all()
-    assert directories(table) >= {"base_0000001"}
-    clock.sleep(21)
-    server.reap()
-    retry = replace(job, operation=OVERWRITE, attempt=SECOND).run()
-    assert retry.state is WriteState.COMMITTED
-    assert "base_0000001" not in directories(table)
-    assert "base_0000002" in directories(table)
+def test_a_retry_removes_the_base_that_a_killed_overwrite_had_published(job: Job) -> None:
+    overwrite = replace(job, operation=OVERWRITE)
+    _dead = overwrite.kill()
+    assert job.directories() >= {"base_0000001"}
+    job.time_out()
+    assert replace(overwrite, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert "base_0000001" not in job.directories()
+    assert "base_0000002" in job.directories()
 
 
-def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
+def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(job: Job) -> None:
     """A restored metastore allocates write IDs again; the retry must not remove foreign rows."""
-    old = place(table) / "delta_0000001_0000001_0000"
-    old.mkdir()
-    (old / "bucket_00000").write_text("somebody's rows")
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
-    dead = writing(job.client, replace(job, at={"noted": die}).order())
-    with ExitStack() as never_left:
-        write = never_left.enter_context(dead)
-        with pytest.raises((KeyboardInterrupt, errors.DirectoryExistsError)):
-            job.publish(write)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    old = foreign(job, "delta_0000001_0000001_0000")
+    _dead = replace(job, at={"noted": die}).kill()
+    job.time_out()
     replace(job, attempt=SECOND).run()
-    assert (old / "bucket_00000").read_text() == "somebody's rows"
+    assert old.read_text() == "somebody's rows"
 
 
 @pytest.mark.parametrize(
@@ -486,142 +360,103 @@ def test_a_retry_does_not_remove_a_directory_that_existed_before_the_killed_try(
     ["", "..", ".", "delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data"],
 )
 def test_a_forged_entry_of_an_aborted_try_removes_no_directory_of_another_write(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock, name: str
+    job: Job, name: str
 ) -> None:
     names = ("delta_0000050_0000050_0000", "delta_0000001_0000050_v0000003", "data")
-    kept = [place(table) / one for one in names]
-    for directory in kept:
-        directory.mkdir()
-        (directory / "bucket_00000").write_text("somebody's rows")
-    (place(table).parent / "beside").write_text("another table")
-    dead = writing(job.client, replace(job).order())
-    with ExitStack() as never_left:
-        write = never_left.enter_context(dead)
-        job.publish(write)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
-    ledger = Ledger.of(table)
+    kept = [foreign(job, one) for one in names]
+    (place(job.table).parent / "beside").write_text("another table")
+    _dead = job.kill()
+    job.time_out()
+    ledger = Ledger.of(job.table)
     (entry,) = ledger.entries("dag/run/task/-1")
-    ledger.write(replace(entry, directories=(f"{table.location}/{name}",)))
+    ledger.write(replace(entry, directories=(f"{job.table.location}/{name}",)))
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
-    assert [(one / "bucket_00000").read_text() for one in kept] == ["somebody's rows"] * 3
-    assert (place(table).parent / "beside").exists()
+    assert [one.read_text() for one in kept] == ["somebody's rows"] * 3
+    assert (place(job.table).parent / "beside").exists()
 
 
-def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
+def test_a_retry_in_a_clone_of_the_metastore_removes_no_directory_of_the_original(job: Job) -> None:
     """Both run the same DAG in one directory; only the clone lists this transaction as aborted."""
     replace(job, key="before").run()  # notes the owner
-    dead = writing(job.client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead))
-        never_left.pop_all()
-    before = directories(table)
-    clock.sleep(21)
-    server.reap()
-    original, server.metastore_id = server.metastore_id, "clone"
+    _dead = job.kill()
+    before = job.directories()
+    job.time_out()
+    original, job.server.metastore_id = job.server.metastore_id, "clone"
     with pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"):
         replace(job, attempt=SECOND).run()
-    assert directories(table) >= before
-    server.metastore_id = original
+    assert job.directories() >= before
+    job.server.metastore_id = original
     assert replace(job, attempt=SECOND).run().state is WriteState.COMMITTED
 
 
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, DELETE, OVERWRITE])
 def test_a_clone_of_the_metastore_writes_nothing_into_the_directory_of_the_original(
-    job: Job, table: TableInfo, server: FakeMetastore, operation: DataOperation
+    job: Job, operation: DataOperation
 ) -> None:
     replace(job, key="before").run()  # notes the owner
-    before = directories(table)
-    original, server.metastore_id = server.metastore_id, "clone"
+    before = job.directories()
+    original, job.server.metastore_id = job.server.metastore_id, "clone"
     change = replace(job, operation=operation)
     with (
         pytest.raises(errors.OtherOwnerError, match=f"of the metastore {original}"),
         writing(job.client, change.order()),
     ):
         pytest.fail("files could be staged")
-    assert directories(table) == before
-    server.metastore_id = original
+    assert job.directories() == before
+    job.server.metastore_id = original
     assert change.run().state is WriteState.COMMITTED
 
 
-def test_a_damaged_note_of_the_owner_stops_writes_until_it_is_written_again(
-    job: Job, table: TableInfo
-) -> None:
+def test_a_damaged_note_of_the_owner_stops_writes_until_it_is_written_again(job: Job) -> None:
     job.run()
-    (place(table) / HIDDEN_DIRECTORY / OWNER_FILE).write_text("{")
-    with pytest.raises(errors.CorruptFileError, match=f"airflow_hiveacid own {table.ref}"):
+    (hidden(job.table) / OWNER_FILE).write_text("{")
+    with pytest.raises(errors.CorruptFileError, match=f"airflow_hiveacid own {job.table.ref}"):
         replace(job, key="another").run()
-    take_ownership(job.client, table)
+    take_ownership(job.client, job.table)
     assert replace(job, key="another").run().state is WriteState.COMMITTED
 
 
-def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(
-    job: Job, table: TableInfo, server: FakeMetastore, clock: ManualClock
-) -> None:
+def test_a_retry_removes_nothing_at_the_old_location_of_a_renamed_table(job: Job) -> None:
     """Its ledger moved too; the old location may now belong to a different table."""
-    dead = writing(job.client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead))
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
-    moved = replace(table, location=f"{table.location}_renamed")
-    place(table).rename(place(moved))
-    server.tables[table.ref] = moved
-    other = place(table) / "delta_0000001_0000001_0000"
+    _dead = job.kill()
+    job.time_out()
+    moved = replace(job.table, location=f"{job.table.location}_renamed")
+    place(job.table).rename(place(moved))
+    job.server.tables[job.table.ref] = moved
+    other = place(job.table) / "delta_0000001_0000001_0000"
     other.mkdir(parents=True)
-    assert replace(job, table=moved, attempt=SECOND).run().state is WriteState.COMMITTED
+    assert replace(job, tables=(moved,), attempt=SECOND).run().state is WriteState.COMMITTED
     assert other.is_dir()
 
 
 def test_a_table_recreated_without_a_lock_gets_no_files_of_a_write_to_the_old_table(
-    job: Job, table: TableInfo, server: FakeMetastore
+    job: Job,
 ) -> None:
     def make_again() -> None:
-        job.client.drop_table(table.ref, delete_data=False)
-        server.put_table(replace(table, table_id="another"))
+        job.client.drop_table(job.table.ref, delete_data=False)
+        job.server.put_table(replace(job.table, table_id="another"))
 
     with pytest.raises(errors.TableChangedError):
         replace(job, at={"registered": make_again}).run()
-    assert directories(table) == set()
-
-
-def by_month(client: FakeClient, tmp_path: Path) -> TableInfo:
-    """A new table `p` with a partition column `month`, and no partition."""
-    (tmp_path / "p").mkdir()
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    assert job.directories() == set()
 
 
 def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
     client: FakeClient, server: FakeMetastore, clock: ManualClock, tmp_path: Path
 ) -> None:
     """A clone's table was moved, with the ledger of the original; its partition was not."""
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     month = PartitionName.parse("month=1")
-    job = Job(client=client, table=table, clock=clock)
-    dead = writing(client, job.order())
-    with ExitStack() as never_left:
-        job.publish(never_left.enter_context(dead), month)
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    job = Job(client=client, tables=(table,), clock=clock)
+    _dead = job.kill(month)
+    job.time_out()
     shutil.copytree(tmp_path / "p" / HIDDEN_DIRECTORY, tmp_path / "moved" / HIDDEN_DIRECTORY)
     note_owner(table.location, Owner(metastore="original", table=table.ref, table_id="1"))
     moved = replace(table, location=f"file:{tmp_path}/moved")
     server.tables[table.ref] = moved
     server.places[table.ref, month] = table.default_partition_location(month)
     with pytest.raises(errors.OtherOwnerError, match="of the metastore original"):
-        replace(job, table=moved, attempt=SECOND).run(month)
+        replace(job, tables=(moved,), attempt=SECOND).run(month)
     assert (tmp_path / "p/month=1/delta_0000001_0000001_0000/bucket_00000").is_file()
 
 
@@ -629,14 +464,14 @@ def test_a_retry_removes_nothing_from_a_partition_of_another_owner(
 def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
     client: FakeClient, clock: ManualClock, tmp_path: Path, *, is_gone: bool
 ) -> None:
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     month = PartitionName.parse("month=1")
 
     def drop() -> None:
         if is_gone:
             del client.server.partitions[table.ref][month]
 
-    job = Job(client=client, table=table, clock=clock, at={"noted": drop})
+    job = Job(client=client, tables=(table,), clock=clock, at={"noted": drop})
     published = tmp_path / "p" / "month=1" / "delta_0000001_0000001_0000"
     if not is_gone:
         assert job.run(month).state is WriteState.COMMITTED
@@ -658,9 +493,9 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     is_moved: bool,
 ) -> None:
     """A different client added it with its own location after our lookup."""
-    table = by_month(client, tmp_path)
+    table = made(client, tmp_path, "p", "month")
     name = PartitionName.parse("month=a b%3A")
-    job = Job(client=client, table=table, clock=clock)
+    job = Job(client=client, tables=(table,), clock=clock)
     there = table.default_partition_location(name)
     staged = f"{tmp_path}/elsewhere" if is_moved else there
     monkeypatch.setattr(
@@ -672,15 +507,7 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
     def write() -> None:
         with writing(client, job.order()) as write:
             (part,) = write.tables.values()
-            file = StagedFile(
-                partition=name,
-                directory="delta_0000001_0000001_0000",
-                bucket=BucketId(0),
-                attempt="a0",
-                rows=1,
-                updated=0,
-                size_bytes=4,
-            )
+            file = staged_file(name, "delta_0000001_0000001_0000")
             staging = Staging.of(table, there, part.token(StatementId(0)))
             directory = StagedDirectory(
                 partition=name, directory=file.directory, staging=staging, files=(file,)
@@ -700,58 +527,48 @@ def cannot_delete(*_: object) -> None:
 
 
 def test_a_base_that_cannot_be_removed_after_an_abort_keeps_its_ledger_entry(
-    job: Job, table: TableInfo, server: FakeMetastore, monkeypatch: pytest.MonkeyPatch
+    job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def die() -> None:
         monkeypatch.setattr(publish, "delete_directory", cannot_delete)
         error = errors.WriteConflictError(txn_id=1, reason="write conflict")
-        server.break_next("commit_txn", error, is_done=False)
+        job.server.break_next("commit_txn", error, is_done=False)
 
     overwrite = replace(job, operation=OVERWRITE)
     with pytest.raises(errors.WriteConflictError):
         replace(overwrite, at={"body_done": die}).run()
-    assert "base_0000001" in directories(table)
-    assert notes(table) == ["prepared"]
+    assert "base_0000001" in job.directories()
+    assert job.notes() == ["prepared"]
 
 
 def test_a_base_that_a_retry_cannot_remove_is_removed_by_the_next_retry(
-    job: Job,
-    table: TableInfo,
-    server: FakeMetastore,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
+    job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     overwrite = replace(job, operation=OVERWRITE)
-    with ExitStack() as never_left:
-        dead = writing(job.client, overwrite.order())
-        overwrite.publish(never_left.enter_context(dead))
-        never_left.pop_all()
-    clock.sleep(21)
-    server.reap()
+    _dead = overwrite.kill()
+    job.time_out()
     with monkeypatch.context() as patch:
         patch.setattr(publish, "delete_directory", cannot_delete)
         with pytest.raises(errors.StorageError, match="read-only"):
             replace(overwrite, attempt=SECOND).run()
-    assert notes(table) == ["prepared"]
-    replace(overwrite, attempt=AttemptId(3, "3" * 12)).run()
-    assert "base_0000001" not in directories(table)
+    assert job.notes() == ["prepared"]
+    replace(overwrite, attempt=THIRD).run()
+    assert "base_0000001" not in job.directories()
 
 
 def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeated(
-    job: Job, table: TableInfo, server: FakeMetastore
+    job: Job,
 ) -> None:
     """It may be compacted after its commit, or cleaned after its abort: a person must check."""
 
-    with pytest.raises(errors.CommitStateUnknownError):
-        replace(job, at={"body_done": lambda: cut_off(server)}).run()
-    server.faults.clear()
-    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
+    cut_off(job)
+    shutil.rmtree(place(job.table) / "delta_0000001_0000001_0000")
     with pytest.raises(
         errors.EarlierRunUnknownError, match="Check whether the change is in the job"
     ):
         replace(job, attempt=SECOND).run()
-    assert "delta_0000002_0000002_0000" not in directories(table)
-    assert notes(table) == ["prepared"]
+    assert "delta_0000002_0000002_0000" not in job.directories()
+    assert job.notes() == ["prepared"]
     again = replace(job, attempt=SECOND, generation=1).run()  # the task was cleared
     assert again.state is WriteState.COMMITTED
 
@@ -771,28 +588,26 @@ def test_a_change_without_any_trace_of_its_outcome_is_neither_skipped_nor_repeat
     ],
 )
 def test_a_write_is_refused_if_the_definition_of_its_table_changes_meanwhile(
-    job: Job, table: TableInfo, server: FakeMetastore, what: str, changes: dict[str, Any]
+    job: Job, what: str, changes: dict[str, Any]
 ) -> None:
     def change() -> None:
-        server.tables[table.ref] = replace(table, **changes)
+        job.server.tables[job.table.ref] = replace(job.table, **changes)
 
     with pytest.raises(errors.TableChangedError, match=what):
         replace(job, at={"allocated": change}).run()
-    assert directories(table) == set()
+    assert job.directories() == set()
 
 
-def test_a_retry_writes_again_if_the_table_was_dropped_and_recreated(
-    job: Job, table: TableInfo, client: FakeClient, clock: ManualClock
-) -> None:
+def test_a_retry_writes_again_if_the_table_was_dropped_and_recreated(job: Job) -> None:
     job.run()
-    client.drop_table(table.ref)
-    shutil.rmtree(place(table) / "delta_0000001_0000001_0000")
-    clock.advance(2)  # 3.1 tells tables apart by the second of their making
-    again = client.create_table(
-        NewTable(ref=table.ref, columns=table.columns, location=table.location)
+    job.client.drop_table(job.table.ref)
+    shutil.rmtree(place(job.table) / "delta_0000001_0000001_0000")
+    job.clock.advance(2)  # 3.1 tells tables apart by the second of their making
+    again = job.client.create_table(
+        NewTable(ref=job.table.ref, columns=job.table.columns, location=job.table.location)
     )
-    assert replace(job, table=again, attempt=SECOND).run().state is WriteState.COMMITTED
-    assert directories(table) == {"delta_0000001_0000001_0000"}
+    assert replace(job, tables=(again,), attempt=SECOND).run().state is WriteState.COMMITTED
+    assert job.directories() == {"delta_0000001_0000001_0000"}
 
 
 class Asked(FakeClient):
@@ -823,17 +638,8 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
     *,
     is_partitioned: bool,
 ) -> None:
-    (tmp_path / "p").mkdir()
-    months = (Column(name="month", type="string"),)
     client = Asked(server)
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=months if is_partitioned else (),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    table = made(client, tmp_path, "p", "month" if is_partitioned else "")
     listed: list[str] = []
 
     def listing(fs: FileSystem, directory: str, prefix: str = "") -> tuple[FileEntry, ...]:
@@ -842,7 +648,7 @@ def test_an_insert_repeats_a_metastore_call_only_if_the_answer_may_have_changed(
 
     monkeypatch.setattr(json_files, "list_files", listing)
     client.calls.clear()
-    job = Job(client=client, table=table, clock=clock)
+    job = Job(client=client, tables=(table,), clock=clock)
     job.run(PartitionName.parse("month=1") if is_partitioned else WHOLE)
     registered = ["add_partitions", "add_dynamic_partitions"] if is_partitioned else []
     assert [c for c in client.calls if c not in ("clone", "be_patient")] == [

@@ -31,7 +31,7 @@ from airflow_hiveacid.format.snapshot import RangeVisibility, ValidWriteIdList
 from airflow_hiveacid.storage.acid.identity import Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import visible_events, visible_mask
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind
-from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
+from airflow_hiveacid.storage.acid.read.file_check import needs_new_row_ids
 from airflow_hiveacid.storage.acid.read.files import FooterFacts, Footers, RootFiles, roots_of
 from airflow_hiveacid.storage.acid.read.reader import read_bucket_properties, read_identity
 from airflow_hiveacid.storage.stores.threads import each_in_threads
@@ -416,7 +416,7 @@ def bucket_ids_in(file: AcidFile, properties: Iterable[int]) -> list[BucketId]:
     try:
         return [decode(BucketProperty(bucket_property)).bucket_id for bucket_property in properties]
     except InvalidNameError as error:
-        raise UnsupportedFileError(path=file.path, reason=f"{error}. {GIVE_NEW_ROW_IDS}") from error
+        raise needs_new_row_ids(file.path, error) from error
 
 
 def _is_in_base(original: npt.NDArray[np.integer[Any]], state: AcidState) -> npt.NDArray[np.bool_]:

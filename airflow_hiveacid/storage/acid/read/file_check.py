@@ -31,10 +31,15 @@ _EXPECTED: Final[Mapping[FileKind, Operation]] = {
     FileKind.ORIGINAL: Operation.INSERT,
     FileKind.DELETE: Operation.DELETE,
 }
-GIVE_NEW_ROW_IDS: Final = (
+_GIVE_NEW_ROW_IDS: Final = (
     "Give the rows new row IDs: in Hive, INSERT OVERWRITE the table or partition with its own rows"
 )
 _OF_OLD_HIVE: Final = frozenset({Operation.UPDATE, Operation.DELETE})
+
+
+def needs_new_row_ids(path: str, why: object) -> UnsupportedFileError:
+    """Return the error for a file that can be read once its rows have new row IDs."""
+    return UnsupportedFileError(path=path, reason=f"{why}. {_GIVE_NEW_ROW_IDS}")
 
 
 def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
@@ -84,17 +89,16 @@ class FileCheck:
             return
         self._see_operations(root.column(OPERATION).to_numpy())
         if keys.at(0) < self._last or not keys.is_sorted():
-            raise self._not_mergeable(
+            raise needs_new_row_ids(
+                self._file.path,
                 "its rows are not in the order of row IDs, or have lower write IDs than its"
-                " directory"
+                " directory",
             )
         self._last = keys.at(-1)
         greatest = self._file.greatest_write_id
         if greatest is not None and self._last[0] > greatest:
-            raise self._not_mergeable(f"it contains rows with a write ID above {greatest}")
-
-    def _not_mergeable(self, why: str) -> UnsupportedFileError:
-        return UnsupportedFileError(path=self._file.path, reason=f"{why}. {GIVE_NEW_ROW_IDS}")
+            why = f"it contains rows with a write ID above {greatest}"
+            raise needs_new_row_ids(self._file.path, why)
 
     def _see_operations(self, operations: npt.NDArray[np.int32]) -> None:
         expected = _EXPECTED[self._file.kind]

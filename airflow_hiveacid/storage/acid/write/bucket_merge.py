@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError, UnsupportedFileError
+from airflow_hiveacid.format.errors import CorruptFileError, InvalidNameError
 from airflow_hiveacid.format.ids import BucketId, BucketProperty, decode
 from airflow_hiveacid.format.names import BaseName, DeltaName, bucket_file
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
@@ -38,7 +38,7 @@ from airflow_hiveacid.storage.acid import BUCKET_PROPERTY, ORIGINAL_WRITE_ID
 from airflow_hiveacid.storage.acid.identity import EVERY_KEY, Key, KeyRange, Keys, current_write_ids
 from airflow_hiveacid.storage.acid.merge import subtract_deletes, unique_deletes
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, bounds_of, end_keys
-from airflow_hiveacid.storage.acid.read.file_check import GIVE_NEW_ROW_IDS
+from airflow_hiveacid.storage.acid.read.file_check import needs_new_row_ids
 from airflow_hiveacid.storage.acid.read.reader import read_events, read_identity
 from airflow_hiveacid.storage.acid.read.scan import live_in, visible_in
 from airflow_hiveacid.storage.acid.write import whole_stripes
@@ -169,11 +169,10 @@ def _without_twins(
             if again.any():
                 twin = keys.at(int(np.argmax(again)))
                 paths = [file.path for file in inserts if _has(file, twin)]
-                raise UnsupportedFileError(
-                    path=" and ".join(paths[:2]) or inserts[0].path,
-                    reason="two rows have the same row ID (write ID {}, bucket property {}, row"
-                    " {})".format(*twin)
-                    + f". {GIVE_NEW_ROW_IDS}",
+                raise needs_new_row_ids(
+                    " and ".join(paths[:2]) or inserts[0].path,
+                    "two rows have the same row ID (write ID {}, bucket property {}, row"
+                    " {})".format(*twin),
                 )
             last = keys.at(-1)
         yield batch
@@ -197,14 +196,12 @@ def _own_rows(batch: pa.RecordBatch, file: AcidFile, work: BucketCompaction) -> 
     if own.num_rows < batch.num_rows and file.bucket_id == work.bucket_id:
         expected = frozenset({work.bucket_id, *work.shared.get(file.key, ())})
         if _of_buckets(batch, expected).num_rows < batch.num_rows:
-            raise _not_compactable(file, "its rows have other buckets than its statistics say")
+            why = "its rows have other buckets than its statistics say"
+            raise needs_new_row_ids(file.path, why)
     if not bool((Keys.of(own).original == current_write_ids(own)).all()):
-        raise _not_compactable(file, "an inserted row has another current write ID than original")
+        why = "an inserted row has another current write ID than original"
+        raise needs_new_row_ids(file.path, why)
     return own
-
-
-def _not_compactable(file: AcidFile, why: str) -> UnsupportedFileError:
-    return UnsupportedFileError(path=file.path, reason=f"{why}. {GIVE_NEW_ROW_IDS}")
 
 
 def _of_buckets(batch: pa.RecordBatch, buckets: frozenset[BucketId]) -> pa.RecordBatch:

@@ -33,6 +33,7 @@ from airflow_hiveacid.storage.orc.compression import WRITABLE, Compression
 from airflow_hiveacid.storage.orc.encoders import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.footer import PRIMITIVE_KINDS, OrcTail, OrcType, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.splice import DIRECT, DIRECT_V2
 from airflow_hiveacid.storage.orc.statistics import as_dates, merge_stripes, restate_bounds
 from airflow_hiveacid.storage.orc.stripe_copy import (
     DATA,
@@ -156,8 +157,6 @@ def key_of(tail: OrcTail) -> str:
     raise UnsupportedFileError(path=tail.path, reason="its key column is not known to be constant")
 
 
-_DIRECT: Final = 0
-_DIRECT_V2: Final = 2
 # The writer's time zone. ORC's C++ writer also uses this zone; it writes our other files.
 _ZONE: Final = "GMT"
 
@@ -205,7 +204,6 @@ class CopiedFile:
 
     rows: int
     size_bytes: int
-    stripes: int
     key: str | None
 
 
@@ -231,7 +229,7 @@ def copy_flat(work: FlatCopy, uri_of: Callable[[str | None], str]) -> CopiedFile
             ):
                 copy.add(source, flat_file.tail, flat_file.stripes)
         size = copy.finish(path)
-    return CopiedFile(rows=copy.rows, size_bytes=size, stripes=len(copy.stripes), key=key)
+    return CopiedFile(rows=copy.rows, size_bytes=size, key=key)
 
 
 class _Filled(NamedTuple):
@@ -402,7 +400,7 @@ class _AcidCopy(_PlainCopy):
             )
         # A stable sort keeps the order of a column's streams.
         streams.sort(key=lambda s: s.column)
-        whole, runs = pb.ColumnEncoding(kind=_DIRECT), pb.ColumnEncoding(kind=_DIRECT_V2)
+        whole, runs = pb.ColumnEncoding(kind=DIRECT), pb.ColumnEncoding(kind=DIRECT_V2)
         ours = content.encodings[1 : len(self._nodes) + 1]
         return StripeContent(
             rows=content.rows,

@@ -23,13 +23,13 @@ from airflow_hiveacid.storage.orc import stripe_copy
 from airflow_hiveacid.storage.orc.encoders import RunColumn, RunLayout, Series, column_of_runs
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
+from airflow_hiveacid.storage.orc.splice import DIRECT_V2
 from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
 from airflow_hiveacid.storage.stores.filesystem import file_errors, new_file
 from airflow_hiveacid.storage.stores.locations import open_location
 
 # The columns of the original and the current write ID.
 _CHANGED: Final = (IDENTITY_COLUMN_IDS[0], ROW_COLUMN_ID - 1)
-_DIRECT_V2: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +109,7 @@ def _changed(content: stripe_copy.StripeContent, runs: RunColumn) -> stripe_copy
     # A stable sort keeps the order of a column's streams.
     streams.sort(key=lambda stream: stream.column)
     encodings = [
-        pb.ColumnEncoding(kind=_DIRECT_V2) if column in _CHANGED else encoding
+        pb.ColumnEncoding(kind=DIRECT_V2) if column in _CHANGED else encoding
         for column, encoding in enumerate(content.encodings)
     ]
     return replace(content, streams=tuple(streams), encodings=tuple(encodings))

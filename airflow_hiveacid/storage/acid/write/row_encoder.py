@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, ClassVar, Final
@@ -52,11 +52,10 @@ class RowEncoder:
         self._nodes = tuple(nodes)
         self._has_root = has_root
         self._rows = 0
+        row = _struct(_type_text(node, byte_ids) for node in nodes)
         self._writer = pyorc.Writer(
             sink,
-            _acid_type(pyorc, nodes, byte_ids)
-            if has_root
-            else _struct(pyorc, [_pyorc_type(pyorc, node, byte_ids) for node in nodes]),
+            _acid_type(row) if has_root else row,
             batch_size=encoders.PIECE_ROWS,
             stripe_size=options.stripe_size_bytes,
             compression=pyorc.CompressionKind(options.kind),
@@ -105,54 +104,34 @@ def _pyorc() -> ModuleType:
         ) from error
 
 
-_PYORC_NAMES: Final = {
-    "boolean": "Boolean",
-    "tinyint": "TinyInt",
-    "smallint": "SmallInt",
-    "int": "Int",
-    "bigint": "BigInt",
-    "float": "Float",
-    "double": "Double",
-    "string": "String",
-    "binary": "Binary",
-    "date": "Date",
-    "timestamp": "Timestamp",
-    hive.TIMESTAMP_LOCAL: "TimestampInstant",
-}
-_BY_KIND: Final = {PRIMITIVE_KINDS[name]: text for name, text in _PYORC_NAMES.items()}
+_NAMES: Final = {kind: name for name, kind in PRIMITIVE_KINDS.items()}
 
 
-def _acid_type(pyorc: ModuleType, nodes: Sequence[TypeNode], byte_ids: frozenset[int]) -> object:
-    leaves = [getattr(pyorc, _BY_KIND[kind])() for kind in ROOT_KINDS[:-1]]
-    row = _struct(pyorc, [_pyorc_type(pyorc, node, byte_ids) for node in nodes])
-    return _struct(pyorc, [*leaves, row])
+def _acid_type(row: str) -> str:
+    return _struct([*(_NAMES[kind] for kind in ROOT_KINDS[:-1]), row])
 
 
-def _struct(pyorc: ModuleType, fields: Sequence[object]) -> object:
-    # The tail replaces these names. A field with the name `self` would cause an error.
-    return pyorc.Struct(**{f"_{index}": field for index, field in enumerate(fields)})
+def _struct(fields: Iterable[str]) -> str:
+    # The tail replaces these names.
+    return f"struct<{','.join(f'_{index}:{field}' for index, field in enumerate(fields))}>"
 
 
-def _pyorc_type(  # noqa: PLR0911 - one return per type
-    pyorc: ModuleType, node: TypeNode, byte_ids: frozenset[int]
-) -> object:
-    children = [_pyorc_type(pyorc, child, byte_ids) for child in node.children]
+def _type_text(node: TypeNode, byte_ids: frozenset[int]) -> str:
+    children = [_type_text(child, byte_ids) for child in node.children]
     match node.type:
         case hive.StructType():
-            return _struct(pyorc, children)
+            return _struct(children)
         case hive.MapType():
-            return pyorc.Map(*children)
+            return f"map<{','.join(children)}>"
         case hive.ArrayType():
-            return pyorc.Array(*children)
-        case hive.DecimalType(precision=precision, scale=scale):
-            return pyorc.Decimal(precision, scale)
+            return f"array<{children[0]}>"
         case _ if node.column_id in byte_ids:
-            return pyorc.Binary()
-        case hive.PrimitiveType(name=name):
-            return getattr(pyorc, _PYORC_NAMES[name])()
+            return "binary"
         # for the encoders, char and varchar are strings; the tail contains their real types
+        case hive.CharType() | hive.VarcharType():
+            return "string"
         case _:
-            return pyorc.String()
+            return str(node.type)
 
 
 class _Unchanged:

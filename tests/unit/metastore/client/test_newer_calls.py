@@ -31,15 +31,7 @@ from airflow_hiveacid.metastore.gen.notifications.ttypes import (
     NotificationEvent,
     NotificationEventResponse,
 )
-from airflow_hiveacid.metastore.gen.tables.ttypes import (
-    AlterTableResponse,
-    FieldSchema,
-    GetTableResult,
-    Partition,
-    SerDeInfo,
-    StorageDescriptor,
-    Table,
-)
+from airflow_hiveacid.metastore.gen.tables import ttypes as tables
 from airflow_hiveacid.metastore.gen.transactions.ttypes import (
     GetOpenTxnsResponse,
     GetValidWriteIdsResponse,
@@ -61,14 +53,16 @@ WRITE_ID = '{"dbName": "d", "tableName": "t", "txnIdList": [4], "writeIdList": [
 YOUNGEST = "add_write_ids_to_min_history"
 
 
-def struct(**fields: Any) -> Table:  # noqa: ANN401 - as in the generated code
-    storage = StorageDescriptor(
-        cols=[FieldSchema(name="id", type="int")],
+def struct(**fields: Any) -> tables.Table:  # noqa: ANN401 - as in the generated code
+    storage = tables.StorageDescriptor(
+        cols=[tables.FieldSchema(name="id", type="int")],
         location="file:/t",
-        serdeInfo=SerDeInfo(serializationLib="x"),
+        serdeInfo=tables.SerDeInfo(serializationLib="x"),
     )
     found = {"dbName": "d", "tableName": "t", "tableType": "MANAGED_TABLE", "createTime": 1}
-    return Table(**{**found, "parameters": {"transactional": "true"}, "sd": storage, **fields})
+    return tables.Table(
+        **{**found, "parameters": {"transactional": "true"}, "sd": storage, **fields}
+    )
 
 
 class Server:
@@ -85,7 +79,7 @@ class Server:
             "get_open_txns_req": lambda _: opened,
             "get_open_txns": lambda: opened,
             "get_valid_write_ids": lambda _: GetValidWriteIdsResponse(tblValidWriteIds=[ids]),
-            "get_table_req": lambda _: GetTableResult(table=self.raw),
+            "get_table_req": lambda _: tables.GetTableResult(table=self.raw),
             **answers,
         }
         self.answers = {name: self._keeping(name, answer) for name, answer in every.items()}
@@ -155,14 +149,14 @@ def test_a_server_between_the_generations_is_worked_around_as_hive_3_1() -> None
 
 
 def test_statistics_of_partitions_are_forgotten_without_the_newer_call() -> None:
-    part = Partition(
+    part = tables.Partition(
         values=["1"], sd=struct().sd, parameters={STATISTICS_FLAG: "{}", "numRows": "3"}
     )
     changed = Server(
         get_partitions_by_names=lambda *_: [part],
         alter_partitions_with_environment_context=nothing,
     )
-    table = table_info(struct(partitionKeys=[FieldSchema(name="day", type="string")]))
+    table = table_info(struct(partitionKeys=[tables.FieldSchema(name="day", type="string")]))
     with StubServer(**changed.answers) as stub, client_of(stub) as client:
         count = client.forget_statistics(
             table,
@@ -198,7 +192,7 @@ def test_the_checks_name_the_missing_calls(server: FakeMetastore, client: FakeCl
 
 
 def test_each_request_with_a_field_for_capabilities_carries_them() -> None:
-    server = Server(create_table_req=nothing, alter_table_req=lambda _: AlterTableResponse())
+    server = Server(create_table_req=nothing, alter_table_req=lambda _: tables.AlterTableResponse())
     with StubServer(**server.answers) as stub, client_of(stub) as client:
         client.create_table(NewTable(ref=REF, columns=(COLUMN,)))
         client.set_table_parameters(REF, {"a": "b"})
@@ -254,7 +248,7 @@ def test_a_table_that_this_client_may_only_read_is_not_written(
 
 
 def test_unknown_types_of_tables_and_owners_are_read_and_sent_back_as_they_came() -> None:
-    server = Server(alter_table_req=lambda _: AlterTableResponse())
+    server = Server(alter_table_req=lambda _: tables.AlterTableResponse())
     server.raw = struct(tableType="LOGICAL_TABLE", ownerType=42)
     with StubServer(**server.answers) as stub, client_of(stub) as client:
         assert client.get_table(REF).columns == (COLUMN,)

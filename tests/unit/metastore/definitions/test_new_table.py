@@ -64,9 +64,13 @@ def test_an_invalid_definition_is_refused(changes: dict[str, Any], message: str)
         new(**changes)
 
 
-def test_an_insert_only_table_may_be_parquet() -> None:
-    made = new(insert_only=True, stored_as="Parquet")
-    assert (made.kind, made.format) == (TransactionalKind.INSERT_ONLY, FileFormat.PARQUET)
+@pytest.mark.parametrize(
+    ("stored_as", "name"),
+    [("ORC", "ORC"), ("Parquet", "PARQUET"), ("textfile", "TEXT"), ("avro", "AVRO")],
+)
+def test_an_insert_only_table_may_have_each_format(stored_as: str, name: str) -> None:
+    made = new(insert_only=True, stored_as=stored_as)
+    assert (made.kind, made.format) == (TransactionalKind.INSERT_ONLY, FileFormat[name])
     assert new(insert_only=True).format is FileFormat.ORC
 
 

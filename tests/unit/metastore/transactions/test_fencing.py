@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_hiveacid.format.conflicts import DataOperation, LockState, LockType
+from airflow_hiveacid.format.conflicts import DataOperation, LockState
 from airflow_hiveacid.format.errors import MetastoreCallError, TransactionAbortedError
-from airflow_hiveacid.format.ids import AttemptId, LockId, TxnId
+from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
 from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
 from airflow_hiveacid.metastore.definitions.statements import locked
@@ -16,11 +16,10 @@ from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import fencing
 from airflow_hiveacid.metastore.transactions.compaction_work import compacting
 from airflow_hiveacid.metastore.transactions.transaction import begin
-from tests.contract.bench import access
+from tests.contract.bench import access, listed_lock, start
 from tests.contract.fake_client import FakeClient
-from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
+from tests.unit.metastore.transactions.conftest import Lab
 
 KEY = "flights/scheduled__2013-01-01T00:00:00+00:00/merge/-1"
 TRY_1, TRY_2 = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
@@ -28,18 +27,7 @@ OTHER_TRY_1 = AttemptId(1, "f" * 12)
 
 
 def lock(agent_info: str, txn_id: int | None = 1) -> LockInfo:
-    return LockInfo(
-        lock_id=LockId(1),
-        txn_id=None if txn_id is None else TxnId(txn_id),
-        db="db",
-        table="t",
-        partition=None,
-        state=LockState.ACQUIRED,
-        lock_type=LockType.SHARED_READ,
-        user="u",
-        host="h",
-        agent_info=agent_info,
-    )
+    return listed_lock(1, txn_id=txn_id, agent_info=agent_info)
 
 
 def fencing_token(
@@ -95,24 +83,6 @@ def test_a_transaction_with_many_locks_is_one_copy() -> None:
     assert [c.txn_id for c in fencing.copies_of(KEY, locks)] == [3, 5]
 
 
-def test_within_a_try_the_copy_with_the_later_first_transaction_is_newer() -> None:
-    mine = fencing_token(5)
-    copies = [rival(8, 3, OTHER_TRY_1), rival(7, 7, OTHER_TRY_1), rival(9, 5, OTHER_TRY_1)]
-    assert [c.txn_id for c in fencing.older(mine, TxnId(5), copies)] == [8]
-    assert [c.txn_id for c in fencing.newer(mine, copies)] == [7]
-
-
-def test_a_later_try_is_newer_even_if_it_began_first() -> None:
-    mine = fencing_token(5)
-    copies = [rival(4, 4, TRY_2)]
-    assert fencing.older(mine, TxnId(5), copies) == ()
-    assert fencing.newer(mine, copies) == tuple(copies)
-    assert [
-        c.txn_id
-        for c in fencing.older(fencing_token(4, attempt=TRY_2), TxnId(4), [rival(5, 5, TRY_1)])
-    ] == [5]
-
-
 def test_an_attempt_may_end_its_own_earlier_transaction() -> None:
     mine = fencing_token(5)
     copies = [rival(5, 5, TRY_1), rival(6, 5, TRY_1)]
@@ -128,26 +98,22 @@ def begin_job(client: FakeClient, table: TableInfo, begun: list[TxnId]) -> None:
     client.lock(LockRequest(txn_id=begun[-1], components=components, agent_info=agent_info))
 
 
-def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock
-) -> None:
-    client = FakeClient(server)
-    components = components_for([], [access(table, DataOperation.INSERT)], client.generation)
+def test_a_lock_for_a_definition_aborts_the_transaction_of_an_older_copy(lab: Lab) -> None:
+    client = FakeClient(lab.server)
+    components = components_for([], [access(lab.table, DataOperation.INSERT)], client.generation)
     txn_id = client.open_txn()
     text = fencing_token(txn_id).agent_info
     client.lock(LockRequest(txn_id=txn_id, components=components, agent_info=text))
-    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock)
     with locked(client, components, terms):
         assert client.valid_txns().is_aborted(txn_id)
 
 
-def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
-    server: FakeMetastore, table: TableInfo
-) -> None:
-    client, begun = FakeClient(server), list[TxnId]()
+def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(lab: Lab) -> None:
+    client, begun = FakeClient(lab.server), list[TxnId]()
 
     def begin_anew() -> None:
-        begin_job(client, table, begun)
+        begin_job(client, lab.table, begun)
 
     class Racing(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
@@ -156,24 +122,22 @@ def test_a_kill_also_aborts_transactions_that_the_job_opened_meanwhile(
             return super().abort_txn(txn_id)
 
     begin_anew()
-    assert fencing.abort_job(Racing(server), KEY, TRY_1, [table.ref]) == tuple(begun)
+    assert fencing.abort_job(Racing(lab.server), KEY, TRY_1, [lab.table.ref]) == tuple(begun)
     assert len(begun) == 3
     assert client.valid_txns().open == ()
 
 
-def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
-    client: FakeClient, table: TableInfo, clock: ManualClock
-) -> None:
+def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(lab: Lab) -> None:
     def kill() -> tuple[TxnId, ...]:
-        assert client.show_locks(table.ref) == ()
-        return fencing.abort_job(client, KEY, TRY_1, [table.ref])
+        assert lab.client.show_locks(lab.table.ref) == ()
+        return fencing.abort_job(lab.client, KEY, TRY_1, [lab.table.ref])
 
     with (
         pytest.raises(TransactionAbortedError),
         compacting(
-            client,
-            job_terms(KEY, lock_timeout_s=1, attempt=TRY_1, clock=clock),
-            table=table,
+            lab.client,
+            job_terms(KEY, lock_timeout_s=1, attempt=TRY_1, clock=lab.clock),
+            table=lab.table,
             partition=None,
             compaction_type=CompactionType.MAJOR,
         ) as work,
@@ -181,14 +145,12 @@ def test_a_kill_aborts_a_compaction_that_has_not_locked_its_table_yet(
         assert kill() == (work.txn.txn_id,)
 
 
-def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
-    server: FakeMetastore, table: TableInfo
-) -> None:
+def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(lab: Lab) -> None:
     """This includes a transaction that the job opened meanwhile."""
-    client, begun = FakeClient(server), list[TxnId]()
+    client, begun = FakeClient(lab.server), list[TxnId]()
 
     def begin_anew() -> None:
-        begin_job(client, table, begun)
+        begin_job(client, lab.table, begun)
 
     class Stubborn(FakeClient):
         def abort_txn(self, txn_id: TxnId) -> bool:
@@ -202,35 +164,37 @@ def test_a_kill_aborts_the_other_transactions_if_one_cannot_be_aborted(
     begin_anew()
 
     with pytest.raises(MetastoreCallError, match="for no reason"):
-        fencing.abort_job(Stubborn(server), KEY, TRY_1, [table.ref])
+        fencing.abort_job(Stubborn(lab.server), KEY, TRY_1, [lab.table.ref])
     assert len(begun) == 3
     assert client.valid_txns().open == (begun[0],)
 
 
 @pytest.mark.parametrize("is_definition", [False, True])
 def test_a_retry_without_lock_wait_gets_the_locks_of_the_try_that_it_aborts(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_definition: bool
+    lab: Lab, *, is_definition: bool
 ) -> None:
     """A dead driver's transaction is open until it times out; each try would fail until then."""
-    client, overwrite = FakeClient(server), access(table, DataOperation.OVERWRITE)
-    components = components_for([], [overwrite], server.generation)
+    client, overwrite = FakeClient(lab.server), access(lab.table, DataOperation.OVERWRITE)
+    components = components_for([], [overwrite], lab.server.generation)
     dead = client.open_txn()
     agent_info = fencing_token(dead).agent_info
     client.lock(LockRequest(txn_id=dead, components=components, agent_info=agent_info))
-    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock)
+    terms = job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock)
     retry = (
         locked(client, components, terms)
         if is_definition
         else begin(
-            client, job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=clock), writes=[overwrite]
+            client,
+            job_terms(KEY, lock_timeout_s=0, attempt=TRY_2, clock=lab.clock),
+            writes=[overwrite],
         )
     )
     with retry:
-        (held,) = client.show_locks(table.ref)
+        (held,) = client.show_locks(lab.table.ref)
         assert held.state is LockState.ACQUIRED
-    states = [txn.state for txn in server.txns.values()]
+    states = [txn.state for txn in lab.server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.COMMITTED]
-    assert clock.slept_s == []
+    assert lab.clock.slept_s == []
 
 
 def test_no_lock_request_of_the_package_invents_an_agent_info() -> None:
@@ -247,3 +211,46 @@ def test_no_lock_request_of_the_package_invents_an_agent_info() -> None:
     assert texts == []
     for kind in (CompactionType.MINOR, CompactionType.MAJOR):
         assert fencing.is_of_this_provider(fencing.agent_info_of_compactor(kind.value))
+
+
+# ---- the owner of a transaction ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("committed", [0, 1])
+@pytest.mark.parametrize("number", range(7))
+def test_the_writer_is_found_among_other_open_transactions(
+    client: FakeClient, table: TableInfo, number: int, committed: int
+) -> None:
+    """They are without a write ID, have one of a later number, or have aborted an earlier one."""
+    aborted = client.open_txn()
+    client.allocate_write_id(aborted, table.ref)
+    for _ in range(committed):
+        client.commit_txn(start(client, access(table, DataOperation.INSERT)).txn_id)
+    txns = [client.open_txn() for _ in range(7)]
+    client.abort_txn(aborted)
+    writer = txns[number]
+    write_id = client.allocate_write_id(writer, table.ref)
+    for other in txns[::-1]:
+        client.allocate_write_id(other, table.ref)
+    assert fencing.writer_of(client, table.ref, write_id) == writer
+    client.abort_txn(writer)
+    assert fencing.writer_of(client, table.ref, write_id) is None
+
+
+def test_an_unknown_transaction_is_named_by_its_number(client: FakeClient) -> None:
+    assert fencing.owner_text(client, TxnId(9)).startswith("transaction 9; if its process has died")
+
+
+@pytest.mark.parametrize("method", ["open_txns_info", "show_locks", "valid_write_ids"])
+def test_a_server_that_refuses_the_question_changes_only_the_message(
+    client: FakeClient, table: TableInfo, method: str
+) -> None:
+    refused = MetastoreCallError(method=method, reason="denied")
+    txn_id = start(client, access(table, DataOperation.INSERT)).txn_id
+    client.server.break_next(method, refused, is_done=False)
+    if method == "valid_write_ids":
+        assert fencing.writer_of(client, table.ref, WriteId(1)) is None
+    else:
+        text = fencing.owner_text(client, txn_id)
+        assert text.startswith(f"transaction {txn_id}")
+        assert text.endswith(f"end it with `hiveacid abort {txn_id}`")

@@ -13,7 +13,6 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.metastore.port import TxnState, TxnType
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
@@ -23,71 +22,56 @@ from airflow_hiveacid.metastore.transactions.transaction import MetastoreTransac
 from tests.contract.bench import access, start
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
-from tests.contract.manual_clock import ManualClock
 from tests.support.terms import job_terms
+from tests.unit.metastore.transactions.conftest import Lab
 
 SELECT, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 
 
-def left_out(client: FakeClient, server: FakeMetastore, table: TableInfo) -> WriteId:
+def left_out(lab: Lab) -> WriteId:
     """A committed write ID above that of somebody slow who opened later; 4.x does not list it."""
-    early, slow = client.open_txn(), client.open_txn()
-    client.allocate_write_id(slow, table.ref)
-    write_id = client.allocate_write_id(early, table.ref)
-    client.commit_txn(early)
-    server.clean_write_ids()
+    early = lab.client.open_txn()
+    lab.open_write()
+    write_id = lab.client.allocate_write_id(early, lab.table.ref)
+    lab.client.commit_txn(early)
+    lab.server.clean_write_ids()
     return write_id
 
 
-def opened(
-    client: FakeClient, table: TableInfo, clock: ManualClock, *operations: DataOperation
-) -> MetastoreTransaction:
-    with begin(
-        client,
-        job_terms(clock=clock),
-        reads=[access(table, SELECT)] if SELECT in operations else [],
-        writes=[access(table, *[o for o in operations if o is not SELECT])],
-    ) as txn:
+def opened(lab: Lab, *operations: DataOperation) -> MetastoreTransaction:
+    with lab.begin(*operations) as txn:
         return txn
 
 
 @pytest.mark.parametrize("operations", [[UPDATE], [DELETE], [INSERT, SELECT]])
 def test_a_writer_that_reads_sees_commits_that_the_write_id_list_omits(
-    server: FakeMetastore,
-    client: FakeClient,
-    table: TableInfo,
-    clock: ManualClock,
-    operations: list[DataOperation],
+    lab: Lab, operations: list[DataOperation]
 ) -> None:
-    write_id = left_out(client, server, table)
-    txn = opened(client, table, clock, *operations)
-    assert txn.snapshot.write_ids(table.ref).is_visible(write_id)
+    write_id = left_out(lab)
+    txn = opened(lab, *operations)
+    assert txn.snapshot.write_ids(lab.table.ref).is_visible(write_id)
 
 
 def test_the_transaction_of_a_second_writer_is_not_reopened_while_the_first_is_open(
-    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock
+    lab: Lab,
 ) -> None:
     """If the request treats the second write as open, 4.x lists only the first write ID."""
-    first = client.open_txn()
-    client.allocate_write_id(first, table.ref)
-    txn = opened(client, table, clock, UPDATE)
-    assert txn.write_ids[table.ref] == 2
-    assert set(txn.snapshot.write_ids(table.ref).open) == {1, 2}
-    assert server.next_write_id[table.ref] == 3
-    assert server.txns[first].state.value == "open"
+    first, _ = lab.open_write()
+    txn = opened(lab, UPDATE)
+    assert txn.write_ids[lab.table.ref] == 2
+    assert set(txn.snapshot.write_ids(lab.table.ref).open) == {1, 2}
+    assert lab.server.next_write_id[lab.table.ref] == 3
+    assert lab.server.txns[first].state.value == "open"
 
 
-def test_a_writer_sees_no_open_or_aborted_write_below_its_own(
-    client: FakeClient, table: TableInfo, clock: ManualClock
-) -> None:
+def test_a_writer_sees_no_open_or_aborted_write_below_its_own(lab: Lab) -> None:
     """If the request treats the writer's own write as open, 4.x lists only the first write ID."""
     for is_dead in (False, True, False):
-        other = client.open_txn()
-        client.allocate_write_id(other, table.ref)
+        other, _ = lab.open_write()
         if is_dead:
-            client.abort_txn(other)
-    txn = opened(client, table, clock, UPDATE)
-    found = txn.snapshot.write_ids(table.ref)
+            lab.client.abort_txn(other)
+    txn = opened(lab, UPDATE)
+    found = txn.snapshot.write_ids(lab.table.ref)
     assert (set(found.open), set(found.aborted)) == ({1, 3, 4}, {2})
     assert [w for w in range(1, 5) if found.is_visible(WriteId(w))] == []
 
@@ -118,93 +102,77 @@ class CutOff(FakeClient):
         return answer
 
 
-def begun(client: FakeClient, table: TableInfo, clock: ManualClock) -> MetastoreTransaction:
+def begun(lab: Lab, client: FakeClient) -> MetastoreTransaction:
     """A job under the strict policy that begins, and ends at once."""
-    mine = replace(access(table, INSERT), policy=ConflictPolicy.STRICT)
-    with begin(client, job_terms(KEY, attempt=ATTEMPT, clock=clock), writes=[mine]) as txn:
+    mine = replace(access(lab.table, INSERT), policy=ConflictPolicy.STRICT)
+    with begin(client, job_terms(KEY, attempt=ATTEMPT, clock=lab.clock), writes=[mine]) as txn:
         return txn
+
+
+def kill(lab: Lab) -> None:
+    assert abort_job(FakeClient(lab.server), KEY, ATTEMPT, [lab.table.ref])
 
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
 def test_a_job_killed_while_a_lock_response_was_lost_does_not_reopen_its_transaction(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock, silent_s: float
+    lab: Lab, silent_s: float
 ) -> None:
-    def kill() -> None:
-        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
-        clock.advance(silent_s)
+    def kill_and_wait() -> None:
+        kill(lab)
+        lab.clock.advance(silent_s)
 
     with pytest.raises(errors.TransactionAbortedError):
-        begun(CutOff(server, kill), table, clock)
-    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+        begun(lab, CutOff(lab.server, kill_and_wait))
+    assert [txn.state for txn in lab.server.txns.values()] == [TxnState.ABORTED]
 
 
 def test_a_job_that_cannot_check_whether_it_was_killed_does_not_reopen_its_transaction(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock
+    lab: Lab,
 ) -> None:
-    mute = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="still cut off")
-    meanwhile = lambda: server.break_next("heartbeat", mute, is_done=False)  # noqa: E731
     with pytest.raises(errors.MetastoreUnavailableError, match="lock"):
-        begun(CutOff(server, meanwhile), table, clock)
-    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+        begun(lab, CutOff(lab.server, lambda: lab.lose("heartbeat", is_done=False)))
+    assert [txn.state for txn in lab.server.txns.values()] == [TxnState.ABORTED]
 
 
 def test_a_transaction_reopened_after_a_lost_response_keeps_the_write_ids_of_its_begin(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock
+    lab: Lab,
 ) -> None:
     rivals: list[WriteId] = []
-
-    def rival() -> None:
-        other = FakeClient(server)
-        txn_id = other.open_txn()
-        rivals.append(other.allocate_write_id(txn_id, table.ref))
-        other.commit_txn(txn_id)
-
-    txn = begun(CutOff(server, rival), table, clock)
+    txn = begun(lab, CutOff(lab.server, lambda: rivals.append(lab.write())))
     assert txn.txn_id == 3
-    assert txn.snapshot.write_ids(table.ref).is_visible(rivals[0])
-    assert not txn.began[table.ref].is_visible(rivals[0])
+    assert txn.snapshot.write_ids(lab.table.ref).is_visible(rivals[0])
+    assert not txn.began[lab.table.ref].is_visible(rivals[0])
 
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated", "locked", "fenced"])
 def test_a_job_killed_while_its_transaction_is_reopened_remains_aborted(
-    server: FakeMetastore, client: FakeClient, table: TableInfo, clock: ManualClock, step: str
+    lab: Lab, step: str
 ) -> None:
     """A rival overtook it before its snapshot. Until its new locks exist, a kill finds the old."""
     seen: list[str] = []
 
     def on_step(name: str) -> None:
         seen.append(name)
-        other = FakeClient(server)
         if seen == ["opened"]:
-            rival = other.open_txn()
-            other.allocate_write_id(rival, table.ref)
-            other.commit_txn(rival)
+            lab.write()
         elif seen.count("opened") == 2 and name == step:
-            assert abort_job(other, KEY, ATTEMPT, [table.ref])
+            kill(lab)
 
     with (
         pytest.raises(errors.TransactionAbortedError),
-        begin(
-            client,
-            job_terms(KEY, attempt=ATTEMPT, clock=clock, on_step=on_step),
-            writes=[access(table, UPDATE)],
-        ) as txn,
+        lab.begin(UPDATE, job_key=KEY, attempt=ATTEMPT, on_step=on_step) as txn,
     ):
         txn.confirm_alive()
-    assert [t.state for t in server.txns.values()].count(TxnState.COMMITTED) == 1
-    assert server.locks == {}
+    assert [t.state for t in lab.server.txns.values()].count(TxnState.COMMITTED) == 1
+    assert lab.server.locks == {}
 
 
-def job(
-    client: FakeClient, table: TableInfo, clock: ManualClock, on_step: Callable[[str], None]
-) -> None:
+def job(lab: Lab, client: FakeClient, on_step: Callable[[str], None]) -> None:
     """One that changes rows and looks at its end whether it is still open."""
-    with begin(
-        client,
-        job_terms(KEY, lock_timeout_s=60, attempt=ATTEMPT, clock=clock, on_step=on_step),
-        writes=[access(table, UPDATE)],
+    with lab.begin(
+        UPDATE, job_key=KEY, client=client, lock_timeout_s=60, attempt=ATTEMPT, on_step=on_step
     ) as txn:
         txn.confirm_alive()
 
@@ -224,77 +192,64 @@ def at_second(step: str, what: Callable[[], object]) -> Callable[[str], None]:
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
 def test_a_job_killed_during_the_reopening_after_a_lost_response_remains_aborted(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock, step: str
+    lab: Lab, step: str
 ) -> None:
-    def kill() -> None:
-        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
-
     with pytest.raises(errors.TransactionAbortedError):
-        job(CutOff(server, lambda: None), table, clock, at_second(step, kill))
-    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
+        job(lab, CutOff(lab.server, lambda: None), at_second(step, lambda: kill(lab)))
+    assert [t.state for t in lab.server.txns.values()] == [TxnState.ABORTED] * 2
 
 
 @pytest.mark.promise("T11")
 @pytest.mark.parametrize("step", ["opened", "allocated"])
 def test_a_job_killed_during_the_reopening_after_an_overtaken_lock_wait_remains_aborted(
-    server: FakeMetastore,
-    table: TableInfo,
-    clock: ManualClock,
-    monkeypatch: pytest.MonkeyPatch,
-    step: str,
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    def kill() -> None:
-        assert abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
-
-    holder, other = (start(FakeClient(server), access(table, OVERWRITE)) for _ in range(2))
-    doings: list[Callable[[], object]] = [lambda: FakeClient(server).commit_txn(holder.txn_id)]
-    sleep = clock.sleep
+    holder, other = (start(lab.client, access(lab.table, OVERWRITE)) for _ in range(2))
+    doings: list[Callable[[], object]] = [lambda: lab.client.commit_txn(holder.txn_id)]
+    sleep = lab.clock.sleep
 
     def busy(seconds: float) -> None:
         sleep(seconds)
         if doings:
             doings.pop()()
 
-    monkeypatch.setattr(clock, "sleep", busy)
+    monkeypatch.setattr(lab.clock, "sleep", busy)
     with pytest.raises(errors.TransactionAbortedError):
-        job(FakeClient(server), table, clock, at_second(step, kill))
+        job(lab, lab.client, at_second(step, lambda: kill(lab)))
     states = [TxnState.COMMITTED, TxnState.OPEN, TxnState.ABORTED, TxnState.ABORTED]
-    assert [t.state for t in server.txns.values()] == states
-    assert [lock.request.txn_id for lock in server.locks.values()] == [other.txn_id]
+    assert [t.state for t in lab.server.txns.values()] == states
+    assert [lock.request.txn_id for lock in lab.server.locks.values()] == [other.txn_id]
 
 
 @pytest.mark.parametrize("is_aborted", [False, True])
 def test_only_an_open_transaction_is_reopened_after_it_was_overtaken_in_the_lock_wait(
-    server: FakeMetastore, client: FakeClient, table: TableInfo, is_aborted: bool
+    lab: Lab, is_aborted: bool
 ) -> None:
-    holder = start(FakeClient(server), access(table, OVERWRITE))
-    before = {table.ref: client.valid_write_ids([table.ref], client.valid_txns())[table.ref]}
+    holder = start(lab.client, access(lab.table, OVERWRITE))
     waiting = Waiting(
-        client=client,
-        writes=[access(table, UPDATE)],
-        txn_id=client.open_txn(),
-        before=before,
+        client=lab.client,
+        writes=[access(lab.table, UPDATE)],
+        txn_id=lab.client.open_txn(),
+        before=lab.client.valid_write_ids([lab.table.ref], lab.client.valid_txns()),
     )
     waiting.look()
-    client.commit_txn(holder.txn_id)
+    lab.client.commit_txn(holder.txn_id)
     if not is_aborted:
         with pytest.raises(WaitedInVainError):
             waiting.look()
         return
-    client.abort_txn(waiting.txn_id)
+    lab.client.abort_txn(waiting.txn_id)
     waiting.look()
 
 
-def test_a_job_that_fails_during_the_reopening_leaves_no_open_transaction(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock
-) -> None:
+def test_a_job_that_fails_during_the_reopening_leaves_no_open_transaction(lab: Lab) -> None:
     def stop() -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        job(CutOff(server, lambda: None), table, clock, at_second("allocated", stop))
-    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED] * 2
-    assert server.locks == {}
+        job(lab, CutOff(lab.server, lambda: None), at_second("allocated", stop))
+    assert [t.state for t in lab.server.txns.values()] == [TxnState.ABORTED] * 2
+    assert lab.server.locks == {}
 
 
 class Patient(FakeClient):
@@ -322,30 +277,24 @@ class Patient(FakeClient):
 
 @pytest.mark.parametrize("is_at_work", [False, True])
 def test_the_retry_time_of_an_abandoned_transaction_does_not_apply_to_the_next_one(
-    server: FakeMetastore, table: TableInfo, clock: ManualClock, *, is_at_work: bool
+    lab: Lab, *, is_at_work: bool
 ) -> None:
     """Heartbeats of the abandoned transaction prove nothing about the next one."""
-    client = Patient(server)
-
-    def rival() -> None:
-        other = FakeClient(server)
-        txn_id = other.open_txn()
-        other.allocate_write_id(txn_id, table.ref)
-        other.commit_txn(txn_id)
+    client = Patient(lab.server)
 
     def on_step(name: str) -> None:
         if name == "opened" and len(client.was_patient) == 1 and not is_at_work:
-            rival()
+            lab.write()
 
     def once(handover: Handover) -> None:
         with begin(
             client,
-            job_terms(KEY, attempt=ATTEMPT, clock=clock, on_step=on_step),
-            writes=[access(table, UPDATE)],
+            job_terms(KEY, attempt=ATTEMPT, clock=lab.clock, on_step=on_step),
+            writes=[access(lab.table, UPDATE)],
             handover=handover,
         ) as txn:
             if is_at_work and len(client.was_patient) == 1:
-                raise errors.OvertakenError(table=table.ref, txn_id=txn.txn_id, why="of a test")
+                raise errors.OvertakenError(table=lab.table.ref, txn_id=txn.txn_id, why="of a test")
 
     handover = Handover(client)
     if is_at_work:

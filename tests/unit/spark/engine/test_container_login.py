@@ -14,6 +14,7 @@ from airflow_hiveacid.jobs.endpoint import (
     TokenLogin,
 )
 from airflow_hiveacid.spark.engine.store_tokens import endpoint_here
+from airflow_hiveacid.storage.stores.token_file import VARIABLE
 
 SERVICE = "hive/_HOST@R"
 IN_CONTAINER = {"CONTAINER_ID": "container_1_0001_01_000001"}
@@ -129,6 +130,14 @@ def test_a_shipped_keytab_that_is_missing_in_the_container_is_not_used(
     assert here(login, spark) is login
 
 
+@pytest.fixture
+def token_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of tokens that YARN names in a container."""
+    file = tmp_path / "container_tokens"
+    monkeypatch.setenv(VARIABLE, str(file))
+    return file
+
+
 def _number(value: int) -> bytes:
     return bytes([value])
 
@@ -144,16 +153,11 @@ def _credentials(*kinds: str, identifier: str = "an id") -> bytes:
 
 @pytest.mark.parametrize("is_there", [True, False])
 def test_without_a_shipped_keytab_a_hive_token_is_used_if_spark_shipped_one(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    is_there: bool,
+    token_file: Path, caplog: pytest.LogCaptureFixture, is_there: bool
 ) -> None:
-    file = tmp_path / "container_tokens"
     kinds = ("HDFS_DELEGATION_TOKEN", *(["HIVE_DELEGATION_TOKEN"] if is_there else []))
-    file.write_bytes(_credentials(*kinds))
-    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
-    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    token_file.write_bytes(_credentials(*kinds))
+    variables = {**IN_CONTAINER, VARIABLE: str(token_file)}
     login = KerberosLogin(service=SERVICE, protection=PRIVACY)
     with caplog.at_level(logging.INFO):
         found = here(login, {}, variables)
@@ -177,18 +181,11 @@ def test_without_a_shipped_keytab_a_hive_token_is_used_if_spark_shipped_one(
     ],
 )
 def test_a_token_is_used_only_if_its_owner_is_the_principal_of_the_connection(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    client: str,
-    owner: str,
-    is_taken: bool,
+    token_file: Path, caplog: pytest.LogCaptureFixture, client: str, owner: str, is_taken: bool
 ) -> None:
-    file = tmp_path / "container_tokens"
     identifier = "\0" + chr(len(owner)) + owner + "\0\0"
-    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier=identifier))
-    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
-    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    token_file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier=identifier))
+    variables = {**IN_CONTAINER, VARIABLE: str(token_file)}
     login = KerberosLogin(service=SERVICE, client=client, keytab="/nowhere/k")
     with caplog.at_level(logging.WARNING):
         found = here(login, {}, variables)
@@ -197,12 +194,10 @@ def test_a_token_is_used_only_if_its_owner_is_the_principal_of_the_connection(
 
 
 def test_a_token_of_an_unknown_version_is_logged_and_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    token_file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "container_tokens"
-    file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier="\1\3etl\0\0"))
-    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
-    variables = {**IN_CONTAINER, "HADOOP_TOKEN_FILE_LOCATION": str(file)}
+    token_file.write_bytes(_credentials("HIVE_DELEGATION_TOKEN", identifier="\1\3etl\0\0"))
+    variables = {**IN_CONTAINER, VARIABLE: str(token_file)}
     login = KerberosLogin(service=SERVICE, client="etl@R", keytab="/nowhere/k")
     assert here(login, {}, variables) is login
     assert "has an unknown version" in caplog.text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import dataclass
+from typing import Final
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -16,6 +17,7 @@ from airflow_hiveacid.format.errors import (
     ValueTooLargeError,
 )
 from airflow_hiveacid.jobs.statements import DeleteSpec
+from airflow_hiveacid.spark.engine import failures
 from airflow_hiveacid.spark.engine.failures import job_failure, typed_failures, value_failure
 
 
@@ -38,17 +40,18 @@ def test_a_missing_file_and_a_damaged_file_raise_different_errors(
         " file:///w/t/delta_1_1/bucket_00000. SQLSTATE: KD001\n\tat x\n"
         "Caused by: org.apache.orc.FileFormatException: Malformed ORC file"
     )
-    with pytest.raises(kind, match=says), typed_failures():
-        raise RuntimeError(text)
+    error = RuntimeError(text)
+    error.add_note("in statement 2 of the transaction")
+    with pytest.raises(kind, match=says) as caught, typed_failures():
+        raise error
+    assert caught.value.__notes__ == ["in statement 2 of the transaction"]
 
 
 class JavaError(Py4JJavaError):  # type: ignore[misc]
     """What a call of the JVM ended in, without a JVM."""
 
-    java_exception = SimpleNamespace(getCause=lambda: None)
-
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text, self.java_exception = text, Thrown(text)
 
     def __str__(self) -> str:
         return self.text
@@ -91,13 +94,17 @@ _JAVA = "\n\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala
     ],
 )
 def test_the_failure_of_a_job_names_the_last_error_of_a_python_worker(text: str, says: str) -> None:
-    assert str(job_failure(RuntimeError(text))) == f"{says} The driver's log has the details"
+    error = RuntimeError(text)
+    error.add_note("in statement 2 of the transaction")
+    failure = job_failure(error)
+    assert str(failure) == f"{says} The driver's log has the details"
+    assert failure.__notes__ == ["in statement 2 of the transaction"]
 
 
 class ValueOfRowError(PySparkException):  # type: ignore[misc]
     """An error of Spark's for a value, without a JVM."""
 
-    def __init__(self, text: str, state: str) -> None:
+    def __init__(self, text: str, state: str | None) -> None:
         super().__init__(text, errorClass="SOME_CLASS", messageParameters={})
         self.text, self.state = text, state
 
@@ -107,7 +114,7 @@ class ValueOfRowError(PySparkException):  # type: ignore[misc]
     def getMessage(self) -> str:  # noqa: N802 - Spark's name
         return self.text
 
-    def getSqlState(self) -> str:  # noqa: N802 - as above
+    def getSqlState(self) -> str | None:  # noqa: N802 - as above
         return self.state
 
 
@@ -137,6 +144,52 @@ def test_an_error_that_a_value_causes_names_the_table_and_the_part_of_the_statem
     assert not failure.retryable
 
 
+@dataclass
+class Thrown:
+    """An exception in the JVM."""
+
+    text: str
+    state: str | None = None
+    cause: Thrown | None = None
+
+    def getCause(self) -> Thrown | None:  # noqa: N802 - Java's name
+        return self.cause
+
+
+_CAST: Final = Thrown("[CAST_INVALID_INPUT] x", "22018")
+_NO_ROW: Final = Thrown("[SCALAR_SUBQUERY_TOO_MANY_ROWS] x", "21000")
+_OF_STAGE: Final = Thrown("Job aborted due to stage failure", cause=_CAST)
+
+
+@pytest.fixture
+def _read_by_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*, origin: Thrown) -> ValueOfRowError:
+        return ValueOfRowError(origin.text, origin.state)
+
+    monkeypatch.setattr(failures, "CapturedException", read)
+
+
+@pytest.mark.usefixtures("_read_by_pyspark")
+@pytest.mark.parametrize(
+    ("thrown", "text"),
+    [
+        (_NO_ROW, _NO_ROW.text),
+        (_OF_STAGE, _CAST.text),
+        (Thrown("in awaitResult", cause=_OF_STAGE), _CAST.text),
+        (Thrown("[TASK_WRITE_FAILED]", "58030", _OF_STAGE), _CAST.text),
+    ],
+)
+def test_an_error_that_a_value_causes_is_found_below_others(thrown: Thrown, text: str) -> None:
+    error = JavaError("x")
+    error.java_exception = thrown
+    error.add_note("in statement 2 of the transaction")
+    failure = value_failure(error, DeleteSpec(target="d.t"))
+    assert failure is not None
+    assert text in str(failure)
+    assert failure.__notes__ == ["in statement 2 of the transaction"]
+
+
+@pytest.mark.usefixtures("_read_by_pyspark")
 @pytest.mark.parametrize("error", [ValueOfRowError("[A]", "58030"), JavaError("x"), OSError("22")])
 def test_any_other_error_is_not_one_of_a_value(error: Exception) -> None:
     assert value_failure(error, DeleteSpec(target="d.t")) is None

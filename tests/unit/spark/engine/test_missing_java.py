@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql.types import IntegerType
 
 from airflow_hiveacid.format.errors import ConfigurationError
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
+from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.reading import KeyRange
 from airflow_hiveacid.spark import engine
 from airflow_hiveacid.spark.engine import catalyst, parsed_sql, progress, session as session_module
@@ -26,6 +26,7 @@ from airflow_hiveacid.spark.reading import file_relation, pruning as bounds_modu
 from airflow_hiveacid.spark.reading.live_files import LiveFiles, PlainRows
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.supported_versions import PAGE
+from tests.support.tables import table_of
 
 ABSENT = Py4JError("Method anything([class java.lang.String]) does not exist\nTrace:\n...")
 
@@ -159,11 +160,8 @@ def test_a_condition_without_recognised_comparisons_gives_no_ranges(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds_module.catalyst, "comparisons", absent)
-    table = TableInfo(
-        ref=TableRef("d", "t"), location="file:/t", columns=(Column(name="id", type="int"),)
-    )
     unused: Any = None
-    assert bounds_module.bounds(table, unused, "id = 1", unused) == {}
+    assert bounds_module.bounds(table_of("id int"), unused, "id = 1", unused) == {}
 
 
 class Written:
@@ -263,7 +261,7 @@ def test_rows_of_which_spark_shows_no_plan_are_not_repeatable(missing: str) -> N
     assert not catalyst.is_repeatable(frame_of(**{**plan, missing: absent}))
 
 
-TABLE = TableInfo(ref=TableRef("d", "t"), location="file:/t", columns=())
+TABLE = table_of("")
 
 
 def test_python_reads_all_files_of_an_acid_table_if_spark_takes_no_list_of_files(

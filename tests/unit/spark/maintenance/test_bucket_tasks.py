@@ -25,7 +25,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
-from tests.unit.spark.maintenance.rig import without_spark
+from tests.support.steps import act_before
 from tests.unit.storage.orc_tables import ids
 
 COLUMNS: Final = (Column(name="id", type="bigint"),)
@@ -98,17 +98,12 @@ def content(root: Path, file: bucket_merge.CompactedFile) -> pa.Table:
 def test_large_buckets_are_split_and_each_bucket_becomes_one_file(
     table: Path, monkeypatch: pytest.MonkeyPatch, outputs: tuple[BaseName | DeltaName, ...]
 ) -> None:
-    without_spark(monkeypatch)
     monkeypatch.setattr(whole_stripes, "LEAST_BYTES", 1)
     monkeypatch.setattr(bucket_tasks, "LEAST_PART_BYTES", 20_000)
     split: list[int] = []
-    run: Any = bucket_tasks.task_results
-
-    def task_results(spark: Any, task: Any, found: Any) -> Any:  # noqa: ANN401
-        split.append(len(found))
-        return run(spark, task, found)
-
-    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
+    act_before(
+        monkeypatch, bucket_tasks, "task_results", lambda *given: split.append(len(given[2]))
+    )
     expected = {
         (file.directory, file.bucket_id): content(table, file)
         for work in works(table, *outputs)

@@ -13,15 +13,17 @@ from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError,
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import READS_ORIGINALS, Column, TableRef, TransactionalKind
+from airflow_hiveacid.format.table import READS_ORIGINALS, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import at
+from tests.support.tables import id_table
 
 REF = TableRef("d", "t")
 INSERTS = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -37,8 +39,7 @@ def root(client: FakeClient, tmp_path: Path) -> Path:
     """A table with two inserts and a base that holds both."""
     root = tmp_path / "t"
     make(client, root)
-    put(root, "base_0000002")
-    (root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    put_base(root, "base_0000002")
     return root
 
 
@@ -49,15 +50,7 @@ def make(
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
     parameters: Mapping[str, str] | None = None,
 ) -> None:
-    client.create_table(
-        NewTable(
-            ref=REF,
-            columns=(Column(name="id", type="int"),),
-            location=f"file:{root}",
-            kind=kind,
-            parameters=parameters or {},
-        )
-    )
+    id_table(client, REF, root, kind=kind, parameters=parameters or {})
     for name in inserts or INSERTS:
         txn_id = client.open_txn()
         client.allocate_write_id(txn_id, REF)
@@ -70,11 +63,18 @@ def put(root: Path, name: str) -> None:
     (root / name / "bucket_00000").write_text("rows")
 
 
+def put_base(root: Path, name: str) -> None:
+    put(root, name)
+    (root / name / METADATA_FILE).write_bytes(metadata_text("compacted"))
+
+
 def clean(client: FakeClient, on_step: Callable[[str], None]) -> CleaningOutcome:
     table = client.get_table(REF)
     spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
     (whole,) = client.list_partitions(table)
-    return Cleaner(client=client, table=table, spec=spec, on_step=on_step).clean(whole)
+    overview = Overview.of(client, table)
+    cleaner = Cleaner(client=client, table=table, spec=spec, on_step=on_step, overview=overview)
+    return cleaner.clean(whole)
 
 
 def there(root: Path) -> set[str]:
@@ -95,13 +95,12 @@ def test_a_partition_of_an_unpartitioned_table_is_not_cleaned(
 def test_a_table_recreated_at_its_location_keeps_directories_with_the_old_names(
     client: FakeClient, root: Path
 ) -> None:
-    def meanwhile(step: str) -> None:
-        if step == "noted":
-            client.drop_table(REF)
-            shutil.rmtree(root)
-            make(client, root)
+    def meanwhile() -> None:
+        client.drop_table(REF)
+        shutil.rmtree(root)
+        make(client, root)
 
-    found = clean(client, meanwhile)
+    found = clean(client, at("noted", meanwhile))
     assert there(root) == set(INSERTS)
     assert found.removed == ()
 
@@ -132,8 +131,7 @@ def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An outdated reader would read the old base, and silently miss the rows of the deltas."""
-    put(root, "base_0000001")
-    (root / "base_0000001" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    put_base(root, "base_0000001")
 
     def delete(_: object, path: str) -> None:
         if path.endswith("base_0000001"):
@@ -149,11 +147,7 @@ def test_deltas_are_kept_if_an_old_base_cannot_be_removed(
 def test_a_directory_that_a_second_cleaner_has_removed_causes_no_error(
     client: FakeClient, root: Path
 ) -> None:
-    def meanwhile(step: str) -> None:
-        if step == "noted":
-            shutil.rmtree(root / INSERTS[0])
-
-    clean(client, meanwhile)
+    clean(client, at("noted", lambda: shutil.rmtree(root / INSERTS[0])))
     assert there(root) == {"base_0000002"}
 
 
@@ -164,8 +158,7 @@ def test_a_root_file_of_an_insert_only_table_is_removed_only_if_it_counts_as_row
     root = tmp_path / "t"
     kind = TransactionalKind.INSERT_ONLY
     make(client, root, kind=kind, parameters={READS_ORIGINALS: are_rows})
-    put(root, "base_0000002")
-    (root / "base_0000002" / METADATA_FILE).write_bytes(metadata_text("compacted"))
+    put_base(root, "base_0000002")
     (root / "000000_0").write_text("rows?")
     clean(client, lambda _: None)
     left = set() if are_rows == "true" else {"000000_0"}

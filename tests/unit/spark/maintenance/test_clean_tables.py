@@ -13,26 +13,26 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.names import METADATA_FILE, STAGING_PREFIX
 from airflow_hiveacid.format.table import (
-    Column,
     PartitionInfo,
     PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.maintenance import clean_tables, many_tables
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import CleanedTable, TablesCleaning
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.cleaning import Removal
 from airflow_hiveacid.plan.keeping import NO_CLEANUP, READABLE_FOR
 from airflow_hiveacid.storage.stores.listing import metadata_text
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after, act_before, raises
+from tests.support.tables import id_table, table_of
+from tests.support.terms import job_spec
 
 BASE = "base_0000002"
 OLD = ("delta_0000001_0000001_0000", "delta_0000002_0000002_0000")
@@ -54,15 +54,9 @@ class Warehouse:
         days: Sequence[str] = (),
     ) -> TableInfo:
         ref = TableRef("default", name)
-        table = self.client.create_table(
-            NewTable(
-                ref=ref,
-                columns=(Column(name="id", type="int"),),
-                partition_columns=(Column(name="day", type="string"),) if days else (),
-                location=f"file:{self.root}/{name}",
-                kind=kind,
-                parameters=parameters,
-            )
+        by = "day string" if days else ""
+        table = id_table(
+            self.client, ref, self.root / name, by=by, kind=kind, parameters=parameters
         )
         for _ in OLD if kind is not TransactionalKind.NONE else ():
             txn_id = self.client.open_txn()
@@ -93,16 +87,18 @@ class Warehouse:
         spec = CleanSpec(tables=tables or ("default.*",), **more)
         return clean_tables.clean_tables(self.client, spec, on_step).result(job_of(spec))
 
+    def failed(self, **more: Any) -> errors.PartitionsFailedError:  # noqa: ANN401
+        """Return the error of a job in which partitions fail."""
+        with pytest.raises(errors.PartitionsFailedError) as caught:
+            self.clean(**more)
+        return caught.value
+
     def left(self, name: str) -> list[str]:
         return sorted(p.name for p in (self.root / name).iterdir() if p.name[0] not in "_.")
 
 
 def job_of(spec: CleanSpec) -> JobSpec:
-    return JobSpec(
-        job_key="dag/run/clean/-1",
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=spec,
-    )
+    return job_spec(spec, "dag/run/clean/-1")
 
 
 @pytest.fixture
@@ -120,16 +116,24 @@ def skipped(result: JobResult) -> dict[str, str]:
     return {one["table"]: one["why"] for one in found}
 
 
-def fail_for(monkeypatch: pytest.MonkeyPatch, name: str, error: Exception) -> None:
-    """Let the cleaning of one table or partition fail."""
-    clean = Cleaner.clean
+def before(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Act before a partition is cleaned, or before each of a table."""
 
-    def failing(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-        if name == f"{self.table.ref} {partition.name}".rstrip():
-            raise error
-        return clean(self, partition)
+    def meet(cleaner: Cleaner, partition: PartitionInfo) -> None:
+        if name in (str(cleaner.table.ref), f"{cleaner.table.ref} {partition.name}"):
+            act()
 
-    monkeypatch.setattr(Cleaner, "clean", failing)
+    act_before(monkeypatch, Cleaner, "clean", meet)
+
+
+def after_listing(monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[], None]) -> None:
+    """Act after the partitions of a table are listed."""
+
+    def meet(_: FakeClient, table: TableInfo, __: None) -> None:
+        if str(table.ref) == name:
+            act()
+
+    act_after(monkeypatch, clean_tables, "partitions_of", meet)
 
 
 def test_every_matching_table_is_cleaned_and_no_other(warehouse: Warehouse) -> None:
@@ -202,10 +206,8 @@ def test_the_reason_for_the_largest_contains_the_first_and_the_last_end_of_the_r
         )
         for end, size in ends
     ]
-    table = TableInfo(ref=TableRef("d", "t"), location="/d/t", columns=())
-    assert (
-        CleanedTable.of(table, outcomes, ()).why_kept == "the retention of 7 d ends in 1 d to 7 d"
-    )
+    found = CleanedTable.of(table_of(""), outcomes, ())
+    assert found.why_kept == "the retention of 7 d ends in 1 d to 7 d"
 
 
 @pytest.mark.parametrize("name", ["default.bad", "default.bad day=1"])
@@ -215,13 +217,12 @@ def test_a_failure_leaves_the_others_cleaned_and_a_retry_cleans_only_the_rest(
     warehouse.table("bad", days=("1", "2") if "day" in name else ())
     warehouse.table("good")
     with monkeypatch.context() as patch:
-        fail_for(patch, name, errors.StorageError("the disk is full"))
-        with pytest.raises(errors.PartitionsFailedError) as caught:
-            warehouse.clean()
-    assert caught.value.retryable
-    assert caught.value.failed == {name: "the disk is full"}
-    assert caught.value.done["default.good"] == "removed 2 (8 bytes), kept 0"
-    assert all(text in str(caught.value) for text in ("default.*", name, "default.good"))
+        before(patch, name, raises(errors.StorageError("the disk is full")))
+        failure = warehouse.failed()
+    assert failure.retryable
+    assert failure.failed == {name: "the disk is full"}
+    assert failure.done["default.good"] == "removed 2 (8 bytes), kept 0"
+    assert all(text in str(failure) for text in ("default.*", name, "default.good"))
     assert warehouse.left("good") == [BASE]
     result = warehouse.clean()
     assert list(cleaned(result)) == ["default.bad"]
@@ -233,29 +234,20 @@ def test_a_metastore_that_did_not_answer_is_not_asked_whether_the_table_was_drop
 ) -> None:
     warehouse.table("bad")
     down = errors.MetastoreUnavailableError(uris=("thrift://hms",), method="m", reason="no answer")
-    fail_for(monkeypatch, "default.bad", down)
+    before(monkeypatch, "default.bad", raises(down))
     monkeypatch.setattr(many_tables.TableOrPartition, "is_dropped", lambda *_: pytest.fail("asked"))
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert caught.value.failed == {"default.bad": str(down)}
+    failure = warehouse.failed()
+    assert failure.failed == {"default.bad": str(down)}
 
 
 def test_a_table_whose_partitions_cannot_be_listed_leaves_the_others_cleaned(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bad = warehouse.table("bad")
+    warehouse.table("bad")
     warehouse.table("good")
-    read = clean_tables.partitions_of
-
-    def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
-        if table.ref == bad.ref:
-            raise errors.StorageError("no answer")
-        return read(client, table, name)
-
-    monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert (caught.value.failed, caught.value.of) == ({"default.bad": "no answer"}, 2)
+    after_listing(monkeypatch, "default.bad", raises(errors.StorageError("no answer")))
+    failure = warehouse.failed()
+    assert (failure.failed, failure.of) == ({"default.bad": "no answer"}, 2)
     assert warehouse.left("good") == [BASE]
 
 
@@ -263,15 +255,11 @@ def test_a_failure_to_clean_the_other_places_of_a_table_fails_the_job(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("a", days=("1",))
-
-    def fail(_: Cleaner) -> CleaningOutcome:
-        raise errors.StorageError("the disk is full")
-
-    monkeypatch.setattr(Cleaner, "clean_staging", fail)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.clean()
-    assert caught.value.failed == {"default.a": "the disk is full"}
-    assert caught.value.done == {"default.a": "removed 2 (8 bytes), kept 0"}
+    full = raises(errors.StorageError("the disk is full"))
+    monkeypatch.setattr(Cleaner, "clean_staging", full)
+    failure = warehouse.failed()
+    assert failure.failed == {"default.a": "the disk is full"}
+    assert failure.done == {"default.a": "removed 2 (8 bytes), kept 0"}
 
 
 def test_staging_directories_of_crashed_writers_are_removed(warehouse: Warehouse) -> None:
@@ -296,24 +284,15 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
         shutil.rmtree(warehouse.root / "gone")
 
     if when == "before its first look":
-        of = clean_tables.TableCleaning.of
 
-        def dropped_first(client: FakeClient, ref: TableRef, *more: Any) -> Any:  # noqa: ANN401
+        def meet(_: FakeClient, ref: TableRef, *__: object) -> None:
             if ref == gone.ref:
                 drop()
-            return of(client, ref, *more)
 
-        monkeypatch.setattr(clean_tables.TableCleaning, "of", dropped_first)
+        act_before(monkeypatch, clean_tables.TableCleaning, "of", meet)
     else:
-        clean = Cleaner.clean
-
-        def drop_first(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-            if self.table.ref == gone.ref:
-                drop()
-                raise errors.StorageError("no such directory")
-            return clean(self, partition)
-
-        monkeypatch.setattr(Cleaner, "clean", drop_first)
+        before(monkeypatch, "default.gone", raises(errors.StorageError("no such directory")))
+        before(monkeypatch, "default.gone", drop)
     result = warehouse.clean()
     assert result.status is JobStatus.COMMITTED
     assert skipped(result) == {"default.gone": "it was dropped or renamed while the job ran"}
@@ -339,7 +318,7 @@ def test_notes_are_removed_only_after_all_partitions_of_their_table_are_cleaned(
     warehouse.table("whole")
     staging = warehouse.root / "bad" / f"{STAGING_PREFIX}x"
     staging.mkdir()
-    fail_for(monkeypatch, "default.bad day=2", errors.StorageError("the disk is full"))
+    before(monkeypatch, "default.bad day=2", raises(errors.StorageError("the disk is full")))
     found = tidied(monkeypatch)
     with pytest.raises(errors.PartitionsFailedError):
         warehouse.clean(orphan_age_s=0.0)
@@ -369,28 +348,15 @@ def test_a_plan_removes_no_notes_and_ends_no_entries_of_the_queue(
     assert (found, ended) == ({"a": ["day=1"]}, ["default.a"])
 
 
-def before_each_partition(
-    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None]
-) -> None:
-    clean = Cleaner.clean
-
-    def acting(self: Cleaner, partition: PartitionInfo) -> CleaningOutcome:
-        if self.table.ref == table.ref:
-            act()
-        return clean(self, partition)
-
-    monkeypatch.setattr(Cleaner, "clean", acting)
-
-
 @pytest.mark.parametrize("plan_only", [False, True])
 def test_a_table_whose_cleaning_is_switched_off_while_the_job_runs_keeps_its_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, plan_only: bool
 ) -> None:
     off = warehouse.table("off", days=("1", "2"))
     warehouse.table("good")
-    before_each_partition(
+    before(
         monkeypatch,
-        off,
+        "default.off",
         lambda: warehouse.client.set_table_parameters(off.ref, {NO_CLEANUP: "true"}),
     )
     result = warehouse.clean(plan_only=plan_only)
@@ -405,9 +371,9 @@ def test_a_table_that_is_kept_readable_while_the_job_runs_keeps_its_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("a")
-    before_each_partition(
+    before(
         monkeypatch,
-        table,
+        "default.a",
         lambda: warehouse.client.set_table_parameters(table.ref, {READABLE_FOR: "7 days"}),
     )
     warehouse.clean()
@@ -428,18 +394,8 @@ def test_a_table_that_is_created_again_meanwhile_is_skipped_with_its_files(
             clock.advance(1.0)  # Hive 3.1 tells tables apart by the second of their creation
             warehouse.table("gone", days=("1",))
 
-    if when == "before its first partition":
-        before_each_partition(monkeypatch, gone, create_again)
-    else:
-        read = clean_tables.partitions_of
-
-        def partitions_of(client: FakeClient, table: TableInfo, name: None) -> Any:  # noqa: ANN401
-            found = read(client, table, name)
-            if table.ref == gone.ref:
-                create_again()
-            return found
-
-        monkeypatch.setattr(clean_tables, "partitions_of", partitions_of)
+    hook = before if when == "before its first partition" else after_listing
+    hook(monkeypatch, "default.gone", create_again)
     result = warehouse.clean()
     assert set(skipped(result).values()) == {"it was dropped or renamed while the job ran"}
     assert warehouse.left("gone/day=1") == sorted((*OLD, BASE))
@@ -499,7 +455,7 @@ def test_a_newer_copy_or_a_kill_ends_the_job_before_the_next_table(
     monkeypatch.setattr(many_tables, "_TABLES_IN_GROUP", 1)
     for name in ("a", "b", "c"):
         warehouse.table(name)
-    fail_for(monkeypatch, "default.b", end)
+    before(monkeypatch, "default.b", raises(end))
     with pytest.raises(type(end)):
         warehouse.clean()
     assert warehouse.left("a") == [BASE]
@@ -533,12 +489,10 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
     for number in range(5):
         warehouse.table(f"t{number}")
     groups: list[list[str]] = []
-    each_table = TablesCleaning.each_table
 
-    def noted(self: TablesCleaning, client: Any, tables: Any, work: Any) -> Any:  # noqa: ANN401
+    def note(_: TablesCleaning, __: FakeClient, tables: Sequence[TableInfo], ___: object) -> None:
         groups.append([table.ref.name for table in tables])
         listed.append(len(read))
-        return each_table(self, client, tables, work)
 
     read: list[str] = []
     listed: list[int] = []
@@ -550,7 +504,7 @@ def test_only_one_group_of_tables_is_in_memory_at_a_time(
             yield name, table
 
     monkeypatch.setattr(many_tables, "transactional_tables", counted)
-    monkeypatch.setattr(TablesCleaning, "each_table", noted)
+    act_before(monkeypatch, TablesCleaning, "each_table", note)
     result = warehouse.clean()
     assert groups == [["t0", "t1"], ["t2", "t3"], ["t4"]]
     assert listed == [2, 4, 5]

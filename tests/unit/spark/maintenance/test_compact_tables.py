@@ -22,16 +22,13 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation, MetastoreGeneration
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import (
-    Column,
-    PartitionInfo,
     PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
 from airflow_hiveacid.jobs import maintenance
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.maintenance import compaction_facts, compaction_planner, many_tables
 from airflow_hiveacid.maintenance.compaction_facts import (
     CompactionFacts,
@@ -39,7 +36,6 @@ from airflow_hiveacid.maintenance.compaction_facts import (
     read_facts,
     thresholds_of,
 )
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan import compaction_policy
@@ -50,21 +46,10 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module, compaction as compact_module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import (
-    begin_delete,
-    insert,
-    plan,
-    pretended_spark,
-    put,
-    there,
-    values,
-    without_spark,
-)
-
-
-@pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
+from tests.support.steps import act_before, raises
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
+from tests.unit.spark.maintenance.rig import Rig, plan, pretended_spark, put, there
 
 
 class Warehouse:
@@ -79,30 +64,14 @@ class Warehouse:
     ) -> TableInfo:
         (self._root / name).mkdir()
         kind = TransactionalKind.FULL_ACID if is_acid else TransactionalKind.NONE
-        table = self.client.create_table(
-            NewTable(
-                ref=TableRef("default", name),
-                columns=(Column(name="id", type="bigint"),),
-                location=f"file:{self._root}/{name}",
-                kind=kind,
-                parameters=parameters,
-            )
-        )
-        for value in range(deltas):
-            insert(self.client, table, value)
+        table = id_table(self.client, name, self._root / name, kind=kind, parameters=parameters)
+        Rig(self.client, table).insert(*range(deltas))
         return table
 
     def partitioned(self, name: str, days: Sequence[str]) -> TableInfo:
         """A table with three deltas in each partition."""
         (self._root / name).mkdir()
-        table = self.client.create_table(
-            NewTable(
-                ref=TableRef("default", name),
-                columns=(Column(name="id", type="bigint"),),
-                partition_columns=(Column(name="day", type="string"),),
-                location=f"file:{self._root}/{name}",
-            )
-        )
+        table = id_table(self.client, name, self._root / name, by="day string")
         for day in days:
             partition = PartitionName(("day",), (day,))
             self.client.add_partitions(table, [partition])
@@ -137,6 +106,16 @@ class Warehouse:
     def compact(self, *tables: str, **more: Any) -> JobResult:  # noqa: ANN401 - fields of the spec
         return compact_tables(self.job(*tables, **more))
 
+    def failed(self, *tables: str, **more: Any) -> errors.PartitionsFailedError:  # noqa: ANN401
+        """Return the error of a job in which partitions fail."""
+        with pytest.raises(errors.PartitionsFailedError) as caught:
+            self.compact(*tables, **more)
+        return caught.value
+
+    def drop(self, table: TableInfo) -> None:
+        self.client.drop_table(table.ref)
+        shutil.rmtree(table.location.removeprefix("file:"), ignore_errors=True)
+
     def compact_at_night(self, night: int) -> JobResult:
         """Compact all tables in a job of its own."""
         job = self.job("default.*")
@@ -145,12 +124,8 @@ class Warehouse:
 
     def job(self, *tables: str, **more: Any) -> Any:  # noqa: ANN401 - as above, and a stand-in
         spec = maintenance.CompactSpec(tables=tables, delta_ratio=1.0, **{"delta_count": 2, **more})
-        job = JobSpec(
-            job_key="dag/run/compact/-1",
-            metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-            job=spec,
-            attempt=str(AttemptId(1, "0" * 12)),
-            lock_timeout_s=5.0,
+        job = job_spec(
+            spec, "dag/run/compact/-1", attempt=str(AttemptId(1, "0" * 12)), lock_timeout_s=5.0
         )
         return SimpleNamespace(
             spark=pretended_spark(),
@@ -160,6 +135,9 @@ class Warehouse:
             job_of=lambda _: spec,
             policy_of=lambda _: ConflictPolicy.HIVE,
         )
+
+
+ON_4 = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
 
 
 @pytest.fixture
@@ -185,7 +163,7 @@ def test_only_matching_tables_that_are_due_are_compacted(warehouse: Warehouse) -
     assert (result.details["tables"], result.details["partitions"]) == (3, 3)
     for table, count in ((due, 1), (also, 1), (other, 0), (small, 0)):
         assert len(there(table, "base_")) == count
-    assert values(warehouse.client, due) == [0, 1, 2]
+    assert Rig(warehouse.client, due).values == [0, 1, 2]
 
 
 def test_a_second_run_finds_nothing_to_do(warehouse: Warehouse) -> None:
@@ -209,38 +187,12 @@ def test_a_failed_table_leaves_the_others_compacted_and_fails_the_job(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good, bad = warehouse.table("good", 3), warehouse.table("bad", 3)
-    compact = Compactor.compact
-
-    def fail(self: Compactor) -> CompactionOutcome:
-        if self.facts.table.ref == bad.ref:
-            raise errors.StorageError("the disk is full")
-        return compact(self)
-
-    monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert caught.value.retryable
-    assert caught.value.failed == {"default.bad": "the disk is full"}
-    assert list(caught.value.done) == ["default.good"]
+    _before_the_compaction(monkeypatch, bad, raises(errors.StorageError("the disk is full")))
+    failure = warehouse.failed("default.*")
+    assert failure.retryable
+    assert failure.failed == {"default.bad": "the disk is full"}
+    assert list(failure.done) == ["default.good"]
     assert (len(there(good, "base_")), there(bad, "base_")) == (1, [])
-
-
-OF_PYTHON = """An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collect.
-: org.apache.spark.SparkException: Job aborted: PythonException: Traceback (most recent call last):
-  File "tasks.py", line 1, in first
-    a
-KeyError: 'a'
-
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "tasks.py", line 2, in second
-    b
-    ^
-MemoryError: no room
-
-\tat org.apache.spark.api.python.PythonRunner.read(PythonRunner.scala:1)
-"""
 
 
 @pytest.mark.parametrize(
@@ -251,7 +203,6 @@ MemoryError: no room
             "/t/bad is damaged: cut off",
         ),
         ("[STAGE_FAILED] executor 1 is lost", "executor 1 is lost. The driver's log has"),
-        (OF_PYTHON, "a Python worker failed: MemoryError: no room. The driver's log has"),
     ],
 )
 def test_a_failed_spark_task_leaves_the_other_tables_compacted(
@@ -260,20 +211,17 @@ def test_a_failed_spark_task_leaves_the_other_tables_compacted(
     monkeypatch.setattr(many_tables, "MOST_AT_ONCE", 1)
     bad, good = warehouse.table("bad", 5), warehouse.table("good", 3)
     begun = []
-    run: Any = bucket_tasks.task_results
 
-    def task_results(spark: object, task: object, works: Any) -> Any:  # noqa: ANN401
+    def fail(_: object, __: object, works: Any) -> None:  # noqa: ANN401
         begun.append(works[0].staging.location)
         if begun[-1] == bad.location:
             raise PySparkException(text)
-        return run(spark, task, works)
 
-    monkeypatch.setattr(bucket_tasks, "task_results", task_results)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert list(caught.value.failed) == ["default.bad"]
-    assert says in caught.value.failed["default.bad"]
-    assert "HIVEACID-ERROR" not in caught.value.failed["default.bad"]
+    act_before(monkeypatch, bucket_tasks, "task_results", fail)
+    failure = warehouse.failed("default.*")
+    assert list(failure.failed) == ["default.bad"]
+    assert says in failure.failed["default.bad"]
+    assert "HIVEACID-ERROR" not in failure.failed["default.bad"]
     assert begun == [bad.location, good.location]
     assert len(there(good, "base_")) == 1
 
@@ -287,7 +235,7 @@ def test_a_partition_that_failed_on_two_nights_is_paused_and_the_others_are_comp
     for night in (1, 2):
         with pytest.raises(errors.PartitionsFailedError, match="is damaged"):
             warehouse.compact_at_night(night)
-    insert(warehouse.client, warehouse.table("other", 1), 2)
+    Rig(warehouse.client, warehouse.table("other", 1)).insert(2)
     result = warehouse.compact_at_night(3)
     found: Any = result.details["compactions"]
     done = {(one["table"], one["partition"]): one["done"] for one in found}
@@ -303,15 +251,13 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
     blocked, free = warehouse.table("blocked", 0), warehouse.table("free", 3)
     client = warehouse.client
     client.allocate_write_id(client.open_txn(), blocked.ref)
-    for value in range(3):
-        insert(client, blocked, value)
+    Rig(client, blocked).insert(*range(3))
     major = maintenance.CompactionChoice.MAJOR
     planned = warehouse.compact("default.*", choice=major, plan_only=True)
     assert compacted(planned) == {"default.blocked": False, "default.free": False}
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*", choice=major)
-    assert "write ID 1 is open" in caught.value.failed["default.blocked"]
-    assert list(caught.value.failed) == ["default.blocked"]
+    failure = warehouse.failed("default.*", choice=major)
+    assert "write ID 1 is open" in failure.failed["default.blocked"]
+    assert list(failure.failed) == ["default.blocked"]
     assert len(there(free, "base_")) == 1
     assert warehouse.compact("default.*").status is JobStatus.NOTHING_TO_DO
 
@@ -319,27 +265,22 @@ def test_a_requested_compaction_that_is_blocked_fails_and_the_others_are_done(
 def _before_partitions_are_read(
     monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
 ) -> None:
-    read = compaction_planner.partitions_of
-
-    def partitions_of(client: FakeClient, one: TableInfo, name: None) -> tuple[PartitionInfo, ...]:
+    def meet(_: FakeClient, one: TableInfo, __: None) -> None:
         if one.ref == table.ref:
             drop()
-        return read(client, one, name)
 
-    monkeypatch.setattr(compaction_planner, "partitions_of", partitions_of)
+    act_before(monkeypatch, compaction_planner, "partitions_of", meet)
 
 
 def _before_the_compaction(
-    monkeypatch: pytest.MonkeyPatch, table: TableInfo, drop: Callable[[], None]
+    monkeypatch: pytest.MonkeyPatch, table: TableInfo, act: Callable[[], None], partition: str = ""
 ) -> None:
-    compact = Compactor.compact
+    def meet(compactor: Compactor) -> None:
+        facts = compactor.facts
+        if (facts.table.ref, str(facts.partition.name)) == (table.ref, partition):
+            act()
 
-    def dropped_first(self: Compactor) -> CompactionOutcome:
-        if self.facts.table.ref == table.ref:
-            drop()
-        return compact(self)
-
-    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    act_before(monkeypatch, Compactor, "compact", meet)
 
 
 @pytest.mark.parametrize("when", [_before_partitions_are_read, _before_the_compaction])
@@ -348,11 +289,7 @@ def test_a_table_that_is_dropped_meanwhile_is_skipped(
 ) -> None:
     good, gone = warehouse.table("good", 3), warehouse.table("gone", 3)
 
-    def drop() -> None:
-        warehouse.client.drop_table(gone.ref)
-        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
-
-    when(monkeypatch, gone, drop)
+    when(monkeypatch, gone, lambda: warehouse.drop(gone))
     result = warehouse.compact("default.*")
     assert result.status is JobStatus.COMMITTED
     assert result.details["skipped"] == [
@@ -367,13 +304,12 @@ def test_a_table_that_is_dropped_and_created_again_meanwhile_is_skipped(
     gone = warehouse.table("gone", 3)
 
     def drop() -> None:
-        warehouse.client.drop_table(gone.ref)
-        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
+        warehouse.drop(gone)
         warehouse.table("gone", 3)
 
     _before_the_compaction(monkeypatch, gone, drop)
     result = warehouse.compact("default.*")
-    assert values(warehouse.client, gone) == [0, 1, 2]
+    assert Rig(warehouse.client, gone).values == [0, 1, 2]
     if warehouse.client.generation is MetastoreGeneration.V3:
         return  # 3.1 tells tables apart by their second of creation only
     assert result.status is JobStatus.NOTHING_TO_DO
@@ -386,16 +322,12 @@ def test_a_partition_that_is_dropped_meanwhile_is_skipped(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.partitioned("p", ["1", "2"])
-    compact = Compactor.compact
 
-    def dropped_first(self: Compactor) -> CompactionOutcome:
-        partition = self.facts.partition
-        if str(partition.name) == "day=1":
-            warehouse.client.drop_partitions(table, [partition.name])
-            shutil.rmtree(partition.location.removeprefix("file:"), ignore_errors=True)
-        return compact(self)
+    def drop() -> None:
+        warehouse.client.drop_partitions(table, [PartitionName(("day",), ("1",))])
+        shutil.rmtree(f"{table.location.removeprefix('file:')}/day=1")
 
-    monkeypatch.setattr(Compactor, "compact", dropped_first)
+    _before_the_compaction(monkeypatch, table, drop, "day=1")
     result = warehouse.compact("default.*")
     skipped: Any = result.details["skipped"]
     assert [one["table"] for one in skipped] == ["default.p day=1"]
@@ -409,8 +341,7 @@ def test_a_failed_table_is_not_skipped_if_the_metastore_cannot_tell_whether_it_e
 ) -> None:
     warehouse.table("a", 3)
 
-    def refuse(*_: object) -> TableInfo:
-        raise errors.MetastoreCallError(method="get_table", reason="busy")
+    refuse = raises(errors.MetastoreCallError(method="get_table", reason="busy"))
 
     def fail(*_: object) -> CompactionOutcome:
         monkeypatch.setattr(warehouse.client, "get_table", refuse)
@@ -426,13 +357,9 @@ def test_a_failed_partition_that_still_exists_fails_the_job(
 ) -> None:
     warehouse.partitioned("p", ["1"])
 
-    def fail(*_: object) -> CompactionOutcome:
-        raise errors.StorageError("the disk is full")
-
-    monkeypatch.setattr(Compactor, "compact", fail)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert caught.value.failed == {"default.p day=1": "the disk is full"}
+    monkeypatch.setattr(Compactor, "compact", raises(errors.StorageError("the disk is full")))
+    failure = warehouse.failed("default.*")
+    assert failure.failed == {"default.p day=1": "the disk is full"}
 
 
 def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
@@ -445,19 +372,14 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
     job.policy_of = lambda _: ConflictPolicy.STRICT
     begun: list[tuple[JobTerms, ConflictPolicy]] = []
     compacting: Any = compact_module.compacting
-    compact = Compactor.compact
     compactors: list[Compactor] = []
 
     def noted(client: object, terms: JobTerms, **others: Any) -> Any:  # noqa: ANN401
         begun.append((terms, others["policy"]))
         return compacting(client, terms, **others)
 
-    def watched(self: Compactor) -> CompactionOutcome:
-        compactors.append(self)
-        return compact(self)
-
     monkeypatch.setattr(compact_module, "compacting", noted)
-    monkeypatch.setattr(Compactor, "compact", watched)
+    act_before(monkeypatch, Compactor, "compact", compactors.append)
     compact_tables(job)
     assert len(begun) == 3
     for terms, policy in begun:
@@ -472,35 +394,33 @@ def test_the_compactors_of_all_tables_get_the_settings_of_the_job(
     assert len(notes) == 2, "one for each table"
 
 
+@ON_4
+@pytest.mark.parametrize("is_off", [False, True])
 def test_a_plan_leaves_the_entry_of_a_dead_worker_and_a_compaction_ends_it(
-    warehouse: Warehouse,
+    warehouse: Warehouse, *, is_off: bool
 ) -> None:
-    table, client = warehouse.table("a", 1), warehouse.client
-    if client.generation is MetastoreGeneration.V3:
-        return
-    pool = our_pool(uuid4())
-    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
-    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
+    """Even if automatic compaction is switched off."""
+    table = warehouse.table("a", 1, {NO_AUTO_COMPACTION: "true"} if is_off else {})
+    rig, pool = Rig(warehouse.client, table), our_pool(uuid4())
+    rig.request(pool=pool)
+    rig.claim("hiveacid-k", pool)
     for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
-        warehouse.compact("default.*", plan_only=plan_only)
-        (entry,) = client.show_compactions(table.ref)
-        assert entry.state is state
+        result = warehouse.compact("default.*", plan_only=plan_only)
+        assert result.details["tables"] == (0 if is_off else 1)
+        assert rig.states == [state]
 
 
+@ON_4
 def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if warehouse.client.generation is MetastoreGeneration.V3:
-        return
     table = warehouse.table("a", 1)
-    read = compaction_facts.end_dead_entries
 
-    def insert_first(client: FakeClient, ref: TableRef) -> object:
-        insert(client, table, 7)
+    def insert(client: FakeClient, ref: TableRef) -> None:
+        Rig(client, table).insert(7)
         client.request_compaction(ref, None, CompactionType.MAJOR)
-        return read(client, ref)
 
-    monkeypatch.setattr(compaction_facts, "end_dead_entries", insert_first)
+    act_before(monkeypatch, compaction_facts, "end_dead_entries", insert)
     job = warehouse.job("default.*")
     partitions = warehouse.client.list_partitions(table)
     (facts,) = read_facts(warehouse.client, table, job.spec.job, lambda _: partitions)
@@ -508,10 +428,9 @@ def test_the_snapshot_of_a_table_is_taken_after_its_requests_are_read(
     assert facts.known.write_ids(table.ref).high_watermark == 2
 
 
+@ON_4
 def test_a_request_of_another_client_is_served_below_the_thresholds(warehouse: Warehouse) -> None:
     client = warehouse.client
-    if client.generation is MetastoreGeneration.V3:
-        return
     table = warehouse.table("a", 1)
     client.request_compaction(table.ref, None, CompactionType.MAJOR)
     planned = warehouse.compact("default.*", delta_count=9, plan_only=True)
@@ -523,11 +442,8 @@ def test_a_table_without_readable_partitions_counts_as_one_failure_of_one(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("a", 3)
-
-    def fail(*_: object) -> None:
-        raise errors.StorageError("the metastore is busy")
-
-    monkeypatch.setattr(compaction_planner, "partitions_of", fail)
+    busy = raises(errors.StorageError("the metastore is busy"))
+    monkeypatch.setattr(compaction_planner, "partitions_of", busy)
     with pytest.raises(errors.PartitionsFailedError, match="1 of 1 partitions failed"):
         warehouse.compact("default.*")
 
@@ -565,10 +481,9 @@ def test_any_error_of_one_table_is_named_and_stops_no_other(
             return known(*arguments)
 
         monkeypatch.setattr(compaction_planner, name, found)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert list(caught.value.failed) == ["default.bad"]
-    assert str(error) in caught.value.failed["default.bad"]
+    failure = warehouse.failed("default.*")
+    assert list(failure.failed) == ["default.bad"]
+    assert str(error) in failure.failed["default.bad"]
     assert len(there(good, "base_")) == 1
 
 
@@ -583,10 +498,9 @@ def test_any_error_before_the_compactions_of_a_table_stops_no_other(
             raise error
 
     monkeypatch.setattr(module, "check_publishable", check)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert list(caught.value.failed) == ["default.bad"]
-    assert str(error) in caught.value.failed["default.bad"]
+    failure = warehouse.failed("default.*")
+    assert list(failure.failed) == ["default.bad"]
+    assert str(error) in failure.failed["default.bad"]
     assert len(there(good, "base_")) == 1
 
 
@@ -596,9 +510,8 @@ def test_a_table_that_cannot_be_listed_does_not_stop_the_others(
     good = warehouse.table("good", 3)
     warehouse.table("gone", 0)
     (tmp_path / "gone").rmdir()
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert list(caught.value.failed) == ["default.gone"]
+    failure = warehouse.failed("default.*")
+    assert list(failure.failed) == ["default.gone"]
     assert len(there(good, "base_")) == 1
 
 
@@ -629,11 +542,7 @@ def test_a_newer_copy_of_the_job_or_a_cancelled_compaction_ends_the_job(
 ) -> None:
     warehouse.table("a", 3)
     warehouse.table("b", 3)
-
-    def fail(*_: object) -> CompactionOutcome:
-        raise error
-
-    monkeypatch.setattr(Compactor, "compact", fail)
+    monkeypatch.setattr(Compactor, "compact", raises(error))
     with pytest.raises(type(error)):
         warehouse.compact("default.*")
 
@@ -684,10 +593,7 @@ def test_a_table_named_without_a_wildcard_must_have_writable_files(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     warehouse.table("a", 3)
-
-    def check(table: TableInfo) -> None:
-        raise errors.UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
-
+    check = raises(errors.UnsupportedTableError(table="a", detail="has files that we cannot write"))
     monkeypatch.setattr(compaction_planner, "check_files_writable", check)
     with pytest.raises(errors.UnsupportedTableError, match="cannot write"):
         warehouse.compact("default.a")
@@ -699,10 +605,7 @@ def test_files_of_the_only_table_must_be_writable_only_if_they_are_written(
 ) -> None:
     table = warehouse.table("a", 3)
     warehouse.table("new", 0)
-
-    def check(table: TableInfo) -> None:
-        raise errors.UnsupportedTableError(table=table.ref, detail="has files that we cannot write")
-
+    check = raises(errors.UnsupportedTableError(table="a", detail="has files that we cannot write"))
     for where in (compaction_planner, module):
         monkeypatch.setattr(where, "check_files_writable", check)
     alone = partial(warehouse.compact, "default.a", is_of_table=True)
@@ -728,11 +631,10 @@ def test_a_table_for_which_a_package_is_missing_is_never_skipped_but_fails_once_
         monkeypatch.setattr(where, "check_files_writable", check)
     assert warehouse.compact("default.*").details["skipped"] == []
     assert len(there(good, "base_")) == 1
-    insert(warehouse.client, avro, 2)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.*")
-    assert list(caught.value.failed) == ["default.avro"]
-    assert [type(cause) for cause in caught.value.causes] == [errors.ConfigurationError]
+    Rig(warehouse.client, avro).insert(2)
+    failure = warehouse.failed("default.*")
+    assert list(failure.failed) == ["default.avro"]
+    assert [type(cause) for cause in failure.causes] == [errors.ConfigurationError]
 
 
 def test_a_missing_partition_is_an_error_even_if_automatic_compaction_is_switched_off(
@@ -755,13 +657,11 @@ def test_only_the_work_on_one_table_is_interrupted_in_the_tasks_own_thread(
 ) -> None:
     warehouse.table("a", 3)
     threads: list[bool] = []
-    read_facts = compaction_planner.read_facts
 
-    def observed(*given: Any) -> Any:  # noqa: ANN401 - as read_facts
+    def observe(*_: object) -> None:
         threads.append(threading.current_thread() is threading.main_thread())
-        return read_facts(*given)
 
-    monkeypatch.setattr(compaction_planner, "read_facts", observed)
+    act_before(monkeypatch, compaction_planner, "read_facts", observe)
     warehouse.compact("default.a", is_of_table=True, plan_only=True)
     warehouse.compact("default.a", plan_only=True)
     assert threads == [True, False]
@@ -829,22 +729,6 @@ def test_a_limit_of_bytes_chooses_across_groups_of_tables_and_fills_up_with_smal
     assert done == {9, 5}
     assert "is used up" in str(result.details["compactions"])
     assert "Raise max_bytes" not in str(result.details["compactions"])
-
-
-def test_entries_of_dead_workers_are_ended_even_if_automatic_compaction_is_switched_off(
-    warehouse: Warehouse,
-) -> None:
-    table, client = warehouse.table("kept", 3, {NO_AUTO_COMPACTION: "true"}), warehouse.client
-    if client.generation is MetastoreGeneration.V3:
-        return
-    pool = our_pool(uuid4())
-    client.request_compaction(table.ref, None, CompactionType.MAJOR, pool=pool)
-    client.find_next_compaction("hiveacid-k", worker_version="1", pool=pool)
-    for plan_only, state in ((True, CompactionState.WORKING), (False, CompactionState.REFUSED)):
-        result = warehouse.compact("default.*", plan_only=plan_only)
-        assert result.details["tables"] == 0
-        (entry,) = client.show_compactions(table.ref)
-        assert entry.state is state
 
 
 def test_a_pattern_that_matches_no_table_is_logged(
@@ -915,8 +799,8 @@ def test_a_thousand_aborted_writes_in_one_delta_start_one_major_compaction(
     assert (outcome["kind"], outcome["rows"]) == ("major", 2)
     assert outcome["why"] == "1000 aborted transactions (threshold 1000)"
     assert (there(quiet, "base_"), len(there(due, "base_"))) == ([], 1)
-    assert values(warehouse.client, quiet) == [0, 1000]
-    assert values(warehouse.client, due) == [0, 1001]
+    assert Rig(warehouse.client, quiet).values == [0, 1000]
+    assert Rig(warehouse.client, due).values == [0, 1001]
     # The metastore still lists the aborted writes.
     again = warehouse.compact("default.*")
     assert (again.status, outcomes(again)) == (JobStatus.NOTHING_TO_DO, [])
@@ -926,7 +810,7 @@ def test_a_job_without_a_threshold_for_deleted_rows_reads_no_footer(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = warehouse.table("a", 3)
-    begin_delete(warehouse.client, table, 0, 2)()
+    Rig(warehouse.client, table).begin_delete(0, 2)()
     job: dict[str, Any] = {"delta_count": 50, "plan_only": True}
     for also_when, is_due in (({"deleted_rows": 3}, False), ({"deleted_rows": 2}, True)):
         result = warehouse.compact("default.*", **job, also_when=also_when)
@@ -944,7 +828,7 @@ def test_a_quiet_table_is_compacted_after_the_age_that_a_task_gives(warehouse: W
     for file in Path(table.location.removeprefix("file:")).glob("delta_*/*"):
         os.utime(file, (0, time.time() - 604801))
     assert compacted(warehouse.compact("default.*", **week)) == {"default.a": True}
-    assert values(warehouse.client, table) == [0]
+    assert Rig(warehouse.client, table).values == [0]
     assert outcomes(warehouse.compact("default.*", **week)) == []
 
 
@@ -970,18 +854,14 @@ def test_a_job_of_one_table_lists_each_of_its_partitions(warehouse: Warehouse) -
 def test_the_error_of_the_only_partition_of_a_job_is_raised_unchanged(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> CompactionOutcome:
-        raise errors.StorageError("the disk is full")
-
     warehouse.table("a", 3)
     warehouse.partitioned("p", ["1", "2"])
-    monkeypatch.setattr(Compactor, "compact", fail)
+    monkeypatch.setattr(Compactor, "compact", raises(errors.StorageError("the disk is full")))
     for name, partition in (("default.a", None), ("default.p", "day=1")):
         with pytest.raises(errors.StorageError, match="the disk is full"):
             warehouse.compact(name, is_of_table=True, partition=partition)
-    with pytest.raises(errors.PartitionsFailedError) as caught:
-        warehouse.compact("default.p", is_of_table=True)
-    assert caught.value.failed == dict.fromkeys(("day=1", "day=2"), "the disk is full")
+    failure = warehouse.failed("default.p", is_of_table=True)
+    assert failure.failed == dict.fromkeys(("day=1", "day=2"), "the disk is full")
 
 
 def test_a_table_that_is_dropped_meanwhile_fails_the_job_of_this_table(
@@ -989,11 +869,7 @@ def test_a_table_that_is_dropped_meanwhile_fails_the_job_of_this_table(
 ) -> None:
     gone = warehouse.table("gone", 3)
 
-    def drop() -> None:
-        warehouse.client.drop_table(gone.ref)
-        shutil.rmtree(gone.location.removeprefix("file:"), ignore_errors=True)
-
-    _before_the_compaction(monkeypatch, gone, drop)
+    _before_the_compaction(monkeypatch, gone, lambda: warehouse.drop(gone))
     with pytest.raises(errors.HiveAcidError):
         warehouse.compact("default.gone", is_of_table=True)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from airflow_hiveacid.jobs.maintenance import (
 )
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.conversion_survey import ConversionSurvey, WayBack
+from airflow_hiveacid.maintenance.overview import Overview
 from airflow_hiveacid.maintenance.ownership import take_ownership
 from airflow_hiveacid.metastore.catalog import STATISTICS_FLAG, NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionType
@@ -56,6 +58,7 @@ from airflow_hiveacid.versions.keeping import make_tag
 from airflow_hiveacid.versions.restoring import differing_now
 from airflow_hiveacid.watch.new_data import new_data
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import act_after, act_before, at, raises
 from tests.support.terms import job_terms
 from tests.unit.arrow.lake import Lake
 from tests.unit.lake.lakes import Warehouse
@@ -107,17 +110,17 @@ class World:
             ),
         ).convert()
 
+    def prepare(self, to: ConversionTarget) -> None:
+        """Make the table such that it can be converted to a kind."""
+        if to is FLAT:
+            self.convert(ONLY)
+
     def kill(self, to: ConversionTarget, step: str, **options: str) -> None:
         """Convert, and die at a step: nothing is undone, and the metastore gives up the rest."""
-
-        def die(reached: str) -> None:
-            if reached == step:
-                raise KilledError
-
         with pytest.MonkeyPatch.context() as dead:
             dead.setattr(WayBack, "undo", lambda *_: None)
             with pytest.raises(KilledError):
-                self.convert(to, on_step=die, **options)
+                self.convert(to, on_step=at(step, raises(KilledError())), **options)
         self.client.server.forget_empty_transactions()
 
     def kill_while_moving(self, to: ConversionTarget, moves: int) -> None:
@@ -142,10 +145,9 @@ class World:
         for txn_id in self.client.valid_txns().open:
             self.client.abort_txn(txn_id)
 
-    def insert(self, row: str) -> str:
+    def insert(self, row: str, directory: str = "delta_{0:07d}_{0:07d}_0000") -> str:
         txn_id = self.client.open_txn()
-        write_id = self.client.allocate_write_id(txn_id, REF)
-        name = f"delta_{write_id:07d}_{write_id:07d}_0000"
+        name = directory.format(self.client.allocate_write_id(txn_id, REF))
         self.put(f"{name}/000000_0", row)
         self.client.commit_txn(txn_id)
         return name
@@ -153,6 +155,14 @@ class World:
     def put(self, path: str, row: str) -> None:
         (self.root / path).parent.mkdir(parents=True, exist_ok=True)
         (self.root / path).write_text(f"{row}\n")
+
+    def insert_again(self, moved: list[Path]) -> None:
+        """Do what the error advises; an insert stands for LOAD DATA."""
+        (self.root / "_hiveacid/_conversion.json").unlink()
+        for path in moved:
+            row = path.read_text().strip()
+            path.unlink()
+            self.insert(row)
 
     def add_part(self, value: str) -> None:
         name = PartitionName(("p",), (value,))
@@ -163,7 +173,11 @@ class World:
         table = self.client.get_table(REF)
         (whole,) = self.client.list_partitions(table)
         spec = CleanSpec.of_table(str(REF), retention_s=0.0, orphan_age_s=0.0)
-        Cleaner(client=self.client, table=table, spec=spec, on_step=nothing).clean(whole)
+        overview = Overview.of(self.client, table)
+        cleaner = Cleaner(
+            client=self.client, table=table, spec=spec, on_step=nothing, overview=overview
+        )
+        cleaner.clean(whole)
 
     @property
     def rows(self) -> list[str]:
@@ -245,8 +259,7 @@ def test_a_retry_completes_a_killed_conversion_without_loss(world: World, step: 
 def test_a_conversion_does_not_delay_the_cleaning_of_other_tables(
     world: World, to: ConversionTarget
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     found: dict[str, tuple[Reader, ...]] = {}
 
     def look(step: str) -> None:
@@ -312,12 +325,7 @@ def test_a_base_added_after_a_killed_conversion_hides_no_rows(world: World) -> N
     moved = sorted(world.root.glob("0*"))
     assert [path.name for path in moved] == ["000000_0", "000001_0", "000002_0"]
     assert all(f"file:{path}" in str(caught.value) for path in moved)
-    # What the words advise; an insert stands for LOAD DATA.
-    (world.root / "_hiveacid/_conversion.json").unlink()
-    for path in moved:
-        row = path.read_text().strip()
-        path.unlink()
-        world.insert(row)
+    world.insert_again(moved)
     assert world.rows == ["new", *OLD]
 
 
@@ -338,12 +346,7 @@ def test_a_compacted_delta_added_after_a_killed_conversion_hides_no_rows(
     with pytest.raises(errors.ConversionRefusedError, match="delta_0000001_0000003 was written af"):
         world.convert(FLAT, SECOND)
     assert sorted(world.root.rglob("*")) == files
-    # What the words advise; an insert stands for LOAD DATA.
-    (world.root / "_hiveacid/_conversion.json").unlink()
-    for path in sorted(world.root.glob("0*")):
-        row = path.read_text().strip()
-        path.unlink()
-        world.insert(row)
+    world.insert_again(sorted(world.root.glob("0*")))
     assert world.rows == [*OLD, "r5", "r6"]
 
 
@@ -406,10 +409,7 @@ def test_a_base_in_a_new_partition_does_not_prevent_the_undo(parted: World) -> N
     parted.convert(ONLY)
     parted.kill(FLAT, "moved")
     parted.add_part("9")
-    txn_id = parted.client.open_txn()
-    parted.client.allocate_write_id(txn_id, REF)
-    parted.put("p=9/base_0000003/000000_0", "r9")
-    parted.client.commit_txn(txn_id)
+    parted.insert("r9", "p=9/base_{:07d}")
     parted.convert(FLAT, SECOND)
     assert (parted.kind, parted.rows, parted.has_note) == ("flat", ["r1", "r2", "r9"], False)
 
@@ -417,10 +417,7 @@ def test_a_base_in_a_new_partition_does_not_prevent_the_undo(parted: World) -> N
 def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted: World) -> None:
     parted.convert(ONLY)
     parted.kill(FLAT, "moved")
-    txn_id = parted.client.open_txn()
-    parted.client.allocate_write_id(txn_id, REF)
-    parted.put("p=1/base_0000003/000000_0", "r9")
-    parted.client.commit_txn(txn_id)
+    parted.insert("r9", "p=1/base_{:07d}")
     for _ in range(2):
         with pytest.raises(errors.ConversionRefusedError) as caught:
             parted.convert(FLAT, SECOND)
@@ -440,8 +437,7 @@ def test_a_base_in_one_partition_prevents_only_the_undo_of_this_partition(parted
 def test_a_partition_that_was_dropped_after_a_killed_conversion_is_added_again_first(
     parted: World, to: ConversionTarget, step: str
 ) -> None:
-    if to is FLAT:
-        parted.convert(ONLY)
+    parted.prepare(to)
     parted.kill(to, step)
     table, name = parted.client.get_table(REF), PartitionName(("p",), ("2",))
     parted.client.drop_partitions(table, [name])
@@ -478,8 +474,7 @@ def test_a_partition_that_was_renamed_after_a_killed_conversion_keeps_the_note(
 def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
     world: World, to: ConversionTarget
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     world.kill(to, "moved")
     lake = Warehouse(world.client.server, world.client.server.clock, world.root).connect()
     with pytest.raises(errors.UnsupportedTableError, match=f"convert {REF} --to {to.value}`"):
@@ -490,8 +485,7 @@ def test_readers_between_the_moves_and_the_parameters_are_led_to_the_conversion(
 def test_a_table_whose_files_are_in_place_is_listed_beside_a_note(
     world: World, to: ConversionTarget, step: str
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     world.kill(to, step)
     (world.root / "_SUCCESS").touch()
     table = world.client.get_table(REF)
@@ -605,13 +599,12 @@ def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unch
     if to is FLAT:
         world.convert(ONLY, job="other")
 
-    def overtaken(reached: str) -> None:
-        if reached == step:
-            world.convert(to, SECOND)
-            assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
+    def overtaken() -> None:
+        world.convert(to, SECOND)
+        assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
 
     with pytest.raises(errors.HiveAcidError):
-        world.convert(to, FIRST, overtaken)
+        world.convert(to, FIRST, at(step, overtaken))
     assert (world.kind, world.rows, world.has_note) == (to.value, OLD, False)
 
 
@@ -619,13 +612,12 @@ def test_a_conversion_that_lost_its_lock_leaves_the_result_of_the_newer_one_unch
 def test_an_undo_does_not_start_without_the_lock(world: World, step: str) -> None:
     """Its own note still exists, but a newer conversion may already be undoing it."""
 
-    def lost(reached: str) -> None:
-        if reached == step:
-            world.abort_all()
-            raise errors.StorageError("the disk is gone")
+    def lost() -> None:
+        world.abort_all()
+        raise errors.StorageError("the disk is gone")
 
     with pytest.raises(errors.StorageError) as caught:
-        world.convert(ONLY, FIRST, lost)
+        world.convert(ONLY, FIRST, at(step, lost))
     assert "The next conversion will repeat it" in caught.value.__notes__[0]
     assert world.has_note
     world.convert(ONLY, SECOND)
@@ -637,17 +629,11 @@ def test_an_undo_does_not_start_without_the_lock(world: World, step: str) -> Non
 def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
     world: World, to: ConversionTarget, step: str
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     before = world.kind
     after = {"noted": before, "moved": before, "switched": to.value}
-
-    def lost(reached: str) -> None:
-        if reached == step:
-            world.abort_all()
-
     with pytest.raises(errors.TransactionAbortedError):
-        world.convert(to, FIRST, lost)
+        world.convert(to, FIRST, at(step, world.abort_all))
     assert world.kind == after[step]
     note = ConversionNote.read(f"file:{world.root}")
     assert note is not None
@@ -656,17 +642,14 @@ def test_a_conversion_stops_at_its_next_step_once_its_lock_is_lost(
 
 def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
     """It could overwrite the note of a newer conversion."""
-    allocate = FakeClient.allocate_write_id
 
-    def lost(client: FakeClient, txn_id: TxnId, ref: TableRef) -> WriteId:
-        write_id = allocate(client, txn_id, ref)
+    def abort_others(_: FakeClient, txn_id: TxnId, __: TableRef) -> None:
         for other in world.client.valid_txns().open:
             if other != txn_id:
                 world.client.abort_txn(other)
-        return write_id
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeClient, "allocate_write_id", lost)
+        act_after(patch, FakeClient, "allocate_write_id", abort_others)
         with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert not world.has_note
@@ -676,8 +659,7 @@ def test_a_conversion_that_lost_its_lock_writes_no_note(world: World) -> None:
 def test_a_conversion_is_refused_if_values_would_differ_after_it(
     world: World, to: ConversionTarget
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     before = world.kind
     digest = Lines.digest
 
@@ -697,8 +679,7 @@ def test_a_conversion_is_refused_if_values_would_differ_after_it(
 def test_a_conversion_whose_parameters_the_metastore_ignores_is_undone(
     world: World, to: ConversionTarget
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     before = world.kind
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(FakeClient, "set_table_parameters", lambda *_: None)
@@ -708,12 +689,11 @@ def test_a_conversion_whose_parameters_the_metastore_ignores_is_undone(
 
 
 def test_an_older_copy_of_a_conversion_is_fenced_by_a_newer_copy(world: World) -> None:
-    def second(reached: str) -> None:
-        if reached == "excluded":
-            with pytest.raises(errors.FencedError):
-                world.convert(ONLY, FIRST, job="job")
+    def second() -> None:
+        with pytest.raises(errors.FencedError):
+            world.convert(ONLY, FIRST, job="job")
 
-    world.convert(ONLY, SECOND, second)
+    world.convert(ONLY, SECOND, at("excluded", second))
     assert (world.kind, world.rows) == ("insert_only", OLD)
 
 
@@ -721,17 +701,15 @@ def test_moving_files_stops_when_the_lock_is_lost(world: World) -> None:
     for number in range(3, 40):
         world.put(f"{number:06d}_0", f"r{number}")
     beats = 0
-    heartbeat = FakeClient.heartbeat
 
-    def beat(client: FakeClient, txn_id: object) -> None:
+    def abort(*_: object) -> None:
         nonlocal beats
         if list(world.root.glob("delta_*/*")):
             beats += 1
             world.abort_all()
-        heartbeat(client, txn_id)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FakeClient, "heartbeat", beat)
+        act_before(patch, FakeClient, "heartbeat", abort)
         with pytest.raises(errors.TransactionAbortedError):
             world.convert(ONLY)
     assert beats
@@ -793,8 +771,7 @@ def test_a_finished_conversion_does_not_remove_the_note_of_the_next_one(world: W
 def test_a_conversion_that_gets_no_answer_is_undone_and_can_be_retried(
     world: World, to: ConversionTarget, is_done: bool
 ) -> None:
-    if to is FLAT:
-        world.convert(ONLY)
+    world.prepare(to)
     before = world.kind
     lost = errors.MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
     world.client.server.break_next("set_table_parameters", lost, is_done=is_done)
@@ -808,11 +785,7 @@ def test_a_conversion_that_gets_no_answer_is_undone_and_can_be_retried(
 def test_a_verified_conversion_succeeds_even_if_its_transaction_is_aborted(
     world: World,
 ) -> None:
-    def lost(reached: str) -> None:
-        if reached == "done":
-            world.abort_all()
-
-    assert world.convert(ONLY, FIRST, lost).done
+    assert world.convert(ONLY, FIRST, at("done", world.abort_all)).done
     assert (world.kind, world.rows) == ("insert_only", OLD)
     assert world.convert(FLAT, SECOND).done
     assert (world.rows, world.has_note) == (OLD, False)
@@ -822,22 +795,16 @@ def test_a_verified_conversion_succeeds_even_if_its_transaction_is_aborted(
 def test_files_written_without_a_lock_during_a_conversion_are_not_hidden(
     world: World, step: str
 ) -> None:
-    def late(reached: str) -> None:
-        if reached == step:
-            world.put("000009_0", "late")
-
+    late = partial(world.put, "000009_0", "late")
     with pytest.raises((errors.TableChangedError, errors.ConversionRefusedError)):
-        world.convert(ONLY, FIRST, late)
+        world.convert(ONLY, FIRST, at(step, late))
     assert (world.kind, world.rows) == ("flat", ["late", *OLD])
 
 
 def test_a_file_added_before_the_switch_to_full_acid_stops_the_conversion(world: World) -> None:
-    def late(reached: str) -> None:
-        if reached == "verified":
-            world.put("000009_0", "late")
-
+    late = partial(world.put, "000009_0", "late")
     with pytest.raises(errors.TableChangedError):
-        world.convert(FULL, FIRST, late)
+        world.convert(FULL, FIRST, at("verified", late))
     assert world.kind == "flat"
     assert world.convert(FULL).rows == 4
 
@@ -845,13 +812,8 @@ def test_a_file_added_before_the_switch_to_full_acid_stops_the_conversion(world:
 def test_a_file_added_during_the_switch_to_full_acid_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    switch = FakeClient.set_table_parameters
-
-    def late(client: FakeClient, ref: TableRef, parameters: Mapping[str, str | None]) -> None:
-        world.put("000009_0", "late")
-        switch(client, ref, parameters)
-
-    monkeypatch.setattr(FakeClient, "set_table_parameters", late)
+    late = partial(world.put, "000009_0", "late")
+    act_before(monkeypatch, FakeClient, "set_table_parameters", lambda *_: late())
     with pytest.raises(errors.TableChangedError) as caught:
         world.convert(FULL)
     assert caught.value.__notes__
@@ -868,12 +830,8 @@ def test_a_table_that_was_once_insert_only_cannot_become_full_acid(world: World)
 
 
 def test_a_conversion_that_lost_its_lock_does_not_switch_to_full_acid(world: World) -> None:
-    def lost(reached: str) -> None:
-        if reached == "verified":
-            world.abort_all()
-
     with pytest.raises(errors.TransactionAbortedError):
-        world.convert(FULL, FIRST, lost)
+        world.convert(FULL, FIRST, at("verified", world.abort_all))
     assert world.kind == "flat"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ from airflow_hiveacid.metastore.half_exchange import copy_mark
 from airflow_hiveacid.spark.conversions import Exchange
 from airflow_hiveacid.storage.stores.table_notes import note_owner
 from tests.contract.fake_client import FakeClient
+from tests.support.steps import at, raises
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.lines import Lines
 
@@ -42,6 +44,9 @@ NONE, ACID, _ = TransactionalKind
 
 class KilledError(BaseException):
     """The end of a process."""
+
+
+DIE_WHEN_AWAY = at("away", raises(KilledError()))
 
 
 def nothing(_: str) -> None:
@@ -79,6 +84,11 @@ class World:
         attempt = AttemptId.parse(f"1-{NONCE}")
         terms = job_terms(lock_timeout_s=0.2, attempt=attempt, on_step=on_step)
         return Exchange(client=client, rows=Lines(client), ref=REF, terms=terms)
+
+    def leave_half_way(self) -> None:
+        """Be killed between the two renames."""
+        with pytest.raises(KilledError):
+            self.exchange(DIE_WHEN_AWAY).leave()
 
     def come_back(self, on_step: Callable[[str], None] = nothing) -> int:
         exchange = self.exchange(on_step)
@@ -137,10 +147,7 @@ def test_a_table_and_its_flat_copy_exchange_names_and_exchange_them_back(world: 
 def test_a_run_killed_between_the_renames_is_recovered_without_loss_by_the_next_run(
     world: World, step: str
 ) -> None:
-    def die(reached: str) -> None:
-        if reached == step:
-            raise KilledError
-
+    die = at(step, raises(KilledError()))
     world.copy()
     with pytest.raises(KilledError):
         world.exchange(die).leave()
@@ -163,15 +170,11 @@ def test_a_run_killed_between_the_renames_is_recovered_without_loss_by_the_next_
 def test_between_the_renames_the_table_is_not_said_to_be_unknown_and_not_created(
     world: World, *, is_back: bool
 ) -> None:
-    def die(reached: str) -> None:
-        if reached == "away":
-            raise KilledError
-
     world.copy()
     if is_back:
         world.exchange().leave()
     with pytest.raises(KilledError):
-        world.come_back(die) if is_back else world.exchange(die).leave()
+        world.come_back(DIE_WHEN_AWAY) if is_back else world.exchange(DIE_WHEN_AWAY).leave()
     client = world.client
     create = CreateTable(target=str(REF), columns=(NewColumn(name="id", type="int"),))
     new = NewTable(ref=REF, columns=(Column(name="id", type="int"),), kind=ACID)
@@ -202,15 +205,9 @@ def _make_two_copies(world: World) -> TableRef:
     return old
 
 
-def _die_when_away(reached: str) -> None:
-    if reached == "away":
-        raise KilledError
-
-
 def test_of_several_copies_the_one_with_the_rows_of_the_table_gets_its_name(world: World) -> None:
     old = _make_two_copies(world)
-    with pytest.raises(KilledError):
-        world.exchange(_die_when_away).leave()
+    world.leave_half_way()
     world.exchange().recover()
     assert world.rows() == [*ROWS, "r2"]
     assert world.kinds == {"t": NONE, "t__acid": ACID, old.name: NONE}
@@ -220,8 +217,7 @@ def test_of_several_copies_the_one_with_the_rows_of_the_table_gets_its_name(worl
 
 def test_a_copy_without_rows_of_the_table_does_not_get_its_name(world: World) -> None:
     old = _make_two_copies(world)
-    with pytest.raises(KilledError):
-        world.exchange(_die_when_away).leave()
+    world.leave_half_way()
     world.client.drop_table(COPY)
     with pytest.raises(ConversionRefusedError, match=f"{old} does not have the rows of {KEPT}"):
         world.exchange().recover()
@@ -240,8 +236,7 @@ def test_a_recovery_that_lost_its_lock_neither_renames_nor_drops(
     if is_renamed:
         world.exchange().leave()
     else:
-        with pytest.raises(KilledError):
-            world.exchange(_die_when_away).leave()
+        world.leave_half_way()
     kinds, list_tables = world.kinds, FakeClient.list_tables
 
     def lost(client: FakeClient, db: str) -> tuple[str, ...]:
@@ -263,8 +258,7 @@ def test_an_unfinished_copy_beside_a_flat_one_does_not_make_the_name_look_free(
     half = TableRef("default", "t__flat_00aaaaaaaaaa")
     world.make(half, only, {COPY_OF: mark}, "delta_0000001_0000001_0000/000000_0")
     world.copy()
-    with pytest.raises(KilledError):
-        world.exchange(_die_when_away).leave()
+    world.leave_half_way()
     with pytest.raises(UnsupportedTableError, match=f"convert {REF} --to flat`"):
         world.client.get_table(REF)
     world.exchange().recover()
@@ -283,8 +277,7 @@ def test_a_failure_while_looking_for_an_unfinished_exchange_is_not_a_missing_tab
     world: World,
 ) -> None:
     world.copy()
-    with pytest.raises(KilledError):
-        world.exchange(_die_when_away).leave()
+    world.leave_half_way()
     error = MetastoreUnavailableError(uris=(), method="list_tables", reason="cut off")
     world.client.server.break_next("list_tables", error, is_done=False)
     with pytest.raises(MetastoreUnavailableError):
@@ -394,11 +387,8 @@ def test_recovery_after_a_failed_rename_keeps_all_rows_under_the_name_of_the_tab
         MetastoreCallError(method="alter_table", reason="no"),
     ]
     error = errors[0] if is_done else errors[1]
-
-    def plant(reached: str) -> None:
-        if reached == ("compared" if number == 1 else "away"):
-            server.break_next("change_table", error, is_done=is_done)
-
+    break_it = partial(server.break_next, "change_table", error, is_done=is_done)
+    plant = at("compared" if number == 1 else "away", break_it)
     if (number, is_done) == (2, True):
         assert world.exchange(plant).leave() == 2
     else:
@@ -415,13 +405,9 @@ def test_a_second_rename_without_an_answer_is_left_to_the_recovery(world: World)
     """The rename may still arrive, after a rename back."""
     world.copy()
     error = MetastoreUnavailableError(uris=(), method="alter_table", reason="cut off")
-
-    def plant(reached: str) -> None:
-        if reached == "away":
-            world.client.server.break_next("change_table", error, is_done=False)
-
+    plant = partial(world.client.server.break_next, "change_table", error, is_done=False)
     with pytest.raises(MetastoreUnavailableError):
-        world.exchange(plant).leave()
+        world.exchange(at("away", plant)).leave()
     assert world.kinds == {NAME: NONE, "t__acid": ACID}
     world.exchange().recover()
     assert (world.kinds, world.rows()) == ({"t": NONE, "t__acid": ACID}, ROWS)
@@ -431,13 +417,12 @@ def test_a_foreign_table_created_between_the_renames_is_kept(world: World) -> No
     world.copy()
     other = TableRef("default", "other")
 
-    def made(reached: str) -> None:
-        if reached == "away":
-            world.make(other, ACID, {}, "another")
-            world.client.server.rename(other, REF)
+    def made() -> None:
+        world.make(other, ACID, {}, "another")
+        world.client.server.rename(other, REF)
 
     with pytest.raises(MetastoreCallError):
-        world.exchange(made).leave()
+        world.exchange(at("away", made)).leave()
     for check in (world.exchange().recover, world.exchange().make_room):
         with pytest.raises(ConversionRefusedError, match=f"in {KEPT} and {COPY}, and a new table"):
             check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -17,15 +16,14 @@ from airflow_hiveacid.format.directories import FileEntry
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.names import METADATA_FILE
 from airflow_hiveacid.format.records import FirstSeen
-from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.snapshot import Snapshot
+from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactSpec
 from airflow_hiveacid.maintenance.clean import Cleaner, CleaningOutcome
 from airflow_hiveacid.maintenance.clean_tables import forget_unreadable
 from airflow_hiveacid.maintenance.compaction_facts import CompactionFacts
 from airflow_hiveacid.maintenance.compaction_planner import Window
 from airflow_hiveacid.maintenance.overview import Overview, with_past
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType
 from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.json_files import HiddenFiles
@@ -37,7 +35,9 @@ from airflow_hiveacid.writing.publish import SharedNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
-from tests.unit.spark.maintenance.rig import leave_unconfirmed
+from tests.support.steps import act_before
+from tests.support.tables import id_table
+from tests.unit.spark.maintenance.rig import Rig, leave_unconfirmed
 
 REF: Final = TableRef("d", "t")
 QUIET: Final = ("1", "2", "3")
@@ -64,14 +64,7 @@ def client() -> Watched:
 def table(client: Watched, tmp_path: Path) -> TableInfo:
     """Four days of two inserts each; of the last one there is a base that holds both."""
     client.asked = []
-    table = client.create_table(
-        NewTable(
-            ref=REF,
-            columns=(Column(name="id", type="int"),),
-            partition_columns=(Column(name="day", type="string"),),
-            location=f"file:{tmp_path}/t",
-        )
-    )
+    table = id_table(client, REF, tmp_path / "t", by="day string")
     client.add_partitions(table, [day(n) for n in (*QUIET, "4")])
     for write_id in (1, 2):
         assert insert(client) == write_id
@@ -109,9 +102,7 @@ def there(root: Path, number: str) -> list[str]:
     return sorted(p.name for p in (root / "t" / f"day={number}").iterdir())
 
 
-def clean(
-    client: FakeClient, table: TableInfo, overview: Overview | None, n: str
-) -> CleaningOutcome:
+def clean(client: FakeClient, table: TableInfo, overview: Overview, n: str) -> CleaningOutcome:
     cleaner = Cleaner(
         client=client,
         table=table,
@@ -125,8 +116,7 @@ def clean(
 def ready_for_cleaning(client: FakeClient, table: TableInfo, n: str) -> int:
     """A compaction of ours that is through with a partition, but for its cleaning."""
     client.request_compaction(REF, day(n), CompactionType.MAJOR)
-    claim = client.find_next_compaction("worker", worker_version="1")
-    assert claim is not None
+    claim = Rig(client, table).claim()
     client.mark_compacted(claim)
     TableNotes.of(table).note_highest_write_id(claim.entry_id, WriteId(2))
     return claim.entry_id
@@ -146,12 +136,11 @@ def test_cleaning_makes_no_metastore_calls_for_partitions_that_need_no_work(
     assert "show_compactions" in client.asked
 
 
-@pytest.mark.parametrize("knows_the_table", [True, False])
 def test_the_ledger_entry_of_a_killed_writer_is_confirmed_before_its_delta_is_removed(
-    client: Watched, table: TableInfo, tmp_path: Path, *, knows_the_table: bool
+    client: Watched, table: TableInfo, tmp_path: Path
 ) -> None:
     is_confirmed = leave_unconfirmed(table, "day=4/delta_0000001_0000001_0000")
-    overview = Overview.of(client, table) if knows_the_table else None
+    overview = Overview.of(client, table)
     clean(client, table, overview, "1")
     assert not is_confirmed()
     clean(client, table, overview, "4")
@@ -226,17 +215,15 @@ def test_an_entry_that_becomes_ready_after_the_overview_is_left_to_the_next_run(
 
 
 def test_an_entry_that_becomes_ready_during_a_cleaning_is_not_marked_as_cleaned(
-    client: Watched, table: TableInfo, tmp_path: Path
+    client: Watched, table: TableInfo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Late(FakeClient):
-        def valid_write_ids(
-            self, refs: Iterable[TableRef], txns: ValidTxnList
-        ) -> dict[TableRef, ValidWriteIdList]:
-            if there(tmp_path, "4") == ["base_0000002"]:
-                ready_for_cleaning(client, table, "4")
-            return super().valid_write_ids(refs, txns)
+    def end(*_: object) -> None:
+        if there(tmp_path, "4") == ["base_0000002"]:
+            ready_for_cleaning(client, table, "4")
 
-    outcome = clean(Late(client.server), table, Overview.of(client, table), "4")
+    cleaner = FakeClient(client.server)
+    act_before(monkeypatch, cleaner, "valid_write_ids", end)
+    outcome = clean(cleaner, table, Overview.of(client, table), "4")
     assert len(outcome.removed) == 2
     assert outcome.marked_entries == ()
 
@@ -276,14 +263,7 @@ def test_a_cleaning_lists_the_notes_of_a_table_at_most_three_times(
     parameters = {"hiveacid.readable.for": "0 seconds"} if is_kept else {}
     ref = TableRef("d", "whole")
     client.asked = []
-    whole = client.create_table(
-        NewTable(
-            ref=ref,
-            columns=(Column(name="id", type="int"),),
-            location=f"file:{tmp_path}/whole",
-            parameters=parameters,
-        )
-    )
+    whole = id_table(client, ref, tmp_path / "whole", parameters=parameters)
 
     def cleaned() -> list[str]:
         table, overview = with_past(client, client.get_table(ref), plan_only=False)

@@ -24,7 +24,6 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.records import CommitNote, Owner, Tag
 from airflow_hiveacid.format.table import (
-    Column,
     PartitionName,
     TableInfo,
     TableRef,
@@ -46,19 +45,20 @@ from airflow_hiveacid.maintenance.ownership import (
     note_outside,
     take_ownership,
 )
-from airflow_hiveacid.metastore.catalog import NewTable, TableChange
+from airflow_hiveacid.metastore.catalog import TableChange
 from airflow_hiveacid.metastore.definitions.statements import run_statement
-from airflow_hiveacid.metastore.locks import LockRequest, LockResponse
 from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after, act_before, raises
+from tests.support.tables import id_table
 from tests.support.terms import job_terms
 from tests.unit.spark.maintenance.rig import plan
 
 PROD, STAG = TableRef("default", "prod"), TableRef("default", "stag")
-P_1 = PartitionName(("p",), ("1",))
+P_1, P_2 = (PartitionName(("p",), (value,)) for value in ("1", "2"))
 DAY = 86400.0
 
 
@@ -87,15 +87,12 @@ def table(
     kind: TransactionalKind = TransactionalKind.FULL_ACID,
 ) -> TableInfo:
     location.mkdir(parents=True, exist_ok=True)
-    return client.create_table(
-        NewTable(
-            ref=ref,
-            columns=(Column(name="id", type="int"),),
-            partition_columns=(Column(name="p", type="int"),) if is_partitioned else (),
-            location=f"file:{location}",
-            kind=kind,
-        )
-    )
+    return id_table(client, ref, location, by="p int" if is_partitioned else "", kind=kind)
+
+
+def put(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    (directory / "bucket_00000").write_text("rows")
 
 
 def write(client: FakeClient, table: TableInfo, place: Path, *, aborts: bool = False) -> WriteId:
@@ -105,8 +102,7 @@ def write(client: FakeClient, table: TableInfo, place: Path, *, aborts: bool = F
         client.abort_txn(txn_id)
     else:
         directory = place / f"delta_{write_id:07d}_{write_id:07d}_0000"
-        directory.mkdir(parents=True)
-        (directory / "bucket_00000").write_text("rows")
+        put(directory)
         client.commit_txn(txn_id)
     return write_id
 
@@ -174,7 +170,7 @@ def test_a_partition_with_the_directory_of_another_table_is_found(
     client: FakeClient, root: Path
 ) -> None:
     prod = table(client, PROD, root / "prod", is_partitioned=True)
-    client.add_partitions(prod, [PartitionName(("p",), ("1",))])
+    client.add_partitions(prod, [P_1])
     table(client, STAG, root / "prod" / "p=1")
     with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has the same"):
         clean(client, STAG)
@@ -185,9 +181,8 @@ def test_a_partition_of_another_table_inside_a_table_is_found(
 ) -> None:
     prod = table(client, PROD, root / "prod", is_partitioned=True)
     table(client, STAG, root / "prod" / "stag")
-    name = PartitionName(("p",), ("1",))
     place = f"file:{root / 'prod' / 'stag' / 'inner'}"
-    client.add_partitions(prod, [name], locations={name: place})
+    client.add_partitions(prod, [P_1], locations={P_1: place})
     with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has the same"):
         clean(client, STAG)
 
@@ -197,14 +192,12 @@ def test_another_table_that_is_dropped_meanwhile_hinders_nobody(
 ) -> None:
     table(client, PROD, root / "prod", is_partitioned=True)
     table(client, STAG, root / "prod" / "stag")
-    list_partitions = client.list_partitions
 
-    def listed(one: TableInfo) -> Any:  # noqa: ANN401 - as the client's
+    def drop(one: TableInfo) -> None:
         if one.ref == PROD:
             client.drop_table(PROD, delete_data=False)
-        return list_partitions(one)
 
-    monkeypatch.setattr(client, "list_partitions", listed)
+    act_before(monkeypatch, client, "list_partitions", drop)
     assert clean(client, STAG) == []
 
 
@@ -214,8 +207,7 @@ def test_an_aborted_directory_that_a_partition_of_another_table_reads_stays(
     stag = table(client, STAG, root / "stag")
     clean(client, STAG)
     prod = table(client, PROD, root / "prod", is_partitioned=True)
-    name = PartitionName(("p",), ("1",))
-    client.add_partitions(prod, [name], locations={name: stag.location})
+    client.add_partitions(prod, [P_1], locations={P_1: stag.location})
     write(client, prod, root / "stag")
     write(client, stag, root / "stag", aborts=True)
     with pytest.raises(OtherOwnerError, match=r"partition p=1 of default\.prod has it") as caught:
@@ -373,11 +365,8 @@ def test_a_table_whose_files_cannot_be_read_is_dropped(
     client: FakeClient, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prod = table(client, PROD, root)
-
-    def unread(location: str) -> Owner:
-        raise LocationPermissionError(location=location, action="read", reason="denied")
-
-    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", unread)
+    denied = LocationPermissionError(location="/prod", action="read", reason="denied")
+    monkeypatch.setattr("airflow_hiveacid.maintenance.ownership.noted_owner", raises(denied))
     assert define(client, CHANGES["drop"])
     assert prod.ref not in client.server.tables
 
@@ -423,17 +412,12 @@ def test_the_owner_is_looked_up_before_the_lock(
     """A store that does not answer must not keep everyone from the table."""
     prod = table(client, PROD, root, is_partitioned=True)
     client.add_partitions(prod, [P_1])
-    lock = client.lock
     calls: list[str] = []
-
-    def locked(request: LockRequest) -> LockResponse:
-        calls.append("lock")
-        return lock(request)
 
     def owned(*_: object) -> None:
         calls.append("owner")
 
-    monkeypatch.setattr(client, "lock", locked)
+    act_before(monkeypatch, client, "lock", lambda _: calls.append("lock"))
     terms = job_terms(None, lock_timeout_s=1.0, clock=client.server.clock)
     run_statement(client, CHANGES[change], terms, check_owner=owned)
     assert calls == ["owner", "lock"]
@@ -464,11 +448,9 @@ def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
     """The files are listed after the write IDs, so there may be later ones."""
     prod = table(client, PROD, root)
     write(client, prod, root)
-    valid_write_ids = client.valid_write_ids
     late: list[str] = []
 
-    def listed(*arguments: Any, **more: Any) -> Any:  # noqa: ANN401 - as the client's
-        found = valid_write_ids(*arguments, **more)
+    def begin(*_: object) -> None:
         if not late:
             write_id, txn_id = write(client, prod, root), client.open_txn()
             late.extend(
@@ -477,9 +459,8 @@ def test_writes_and_compactions_that_begin_during_a_job_are_this_metastores(
             (root / late[1]).mkdir()
             (root / late[1] / "bucket_00000").write_text("rows")
             client.commit_txn(txn_id)
-        return found
 
-    monkeypatch.setattr(client, "valid_write_ids", listed)
+    act_after(monkeypatch, client, "valid_write_ids", begin)
     clean(client, PROD)
     assert late
     assert {f"{name}/bucket_00000" for name in late} <= {*files(root)}
@@ -490,8 +471,7 @@ def test_a_compaction_of_an_unknown_transaction_is_another_metastores(
 ) -> None:
     prod = table(client, PROD, root)
     write(client, prod, root)
-    (root / "base_0000001_v0000099").mkdir()
-    (root / "base_0000001_v0000099" / "bucket_00000").write_text("rows")
+    put(root / "base_0000001_v0000099")
     with pytest.raises(OtherOwnerError, match="base_0000001_v0000099 is newer"):
         clean(client, PROD)
 
@@ -501,8 +481,7 @@ def test_a_noted_commit_of_an_aborted_write_is_another_metastores(
 ) -> None:
     prod = table(client, PROD, root)
     write_id = write(client, prod, root, aborts=True)
-    (root / "delta_0000001_0000001_0000").mkdir()
-    (root / "delta_0000001_0000001_0000" / "bucket_00000").write_text("rows")
+    put(root / "delta_0000001_0000001_0000")
     note_commit(client, prod, write_id)
     with pytest.raises(OtherOwnerError, match="another one committed it") as caught:
         clean(client, PROD)
@@ -519,8 +498,7 @@ def test_the_result_of_an_aborted_compaction_of_noted_commits_is_removed(
     txn_id = client.open_txn()
     client.abort_txn(txn_id)
     left = f"delta_0000001_0000002_v{txn_id:07d}"
-    (root / left).mkdir()
-    (root / left / "bucket_00000").write_text("rows")
+    put(root / left)
     assert clean(client, PROD) == [left]
     assert len(files(root)) == 2
 
@@ -544,8 +522,7 @@ def test_a_job_of_many_tables_names_the_shared_ones_and_cleans_the_others(
     other = TableRef("default", "other")
     good = table(client, other, root / "good")
     write(client, good, root / "good")
-    (root / "good" / "base_0000001").mkdir()
-    (root / "good" / "base_0000001" / "bucket_00000").write_text("rows")
+    put(root / "good" / "base_0000001")
     with pytest.raises(PartitionsFailedError) as caught:
         clean_tables(client, CleanSpec(tables=("default.*",)), lambda _: None)
     assert sorted(caught.value.failed) == [str(PROD), str(STAG)]
@@ -570,8 +547,7 @@ def test_an_unknown_file_that_a_flat_table_reads_stays(
         place = root / "alias"
     if is_partitioned:
         flat = table(client, STAG, root / "flat", is_partitioned=True, kind=TransactionalKind.NONE)
-        name = PartitionName(("p",), ("1",))
-        client.add_partitions(flat, [name], locations={name: f"file:{place}"})
+        client.add_partitions(flat, [P_1], locations={P_1: f"file:{place}"})
     else:
         table(client, STAG, place, kind=TransactionalKind.NONE)
     live = root / "prod" / "000000_0"
@@ -603,7 +579,7 @@ def test_a_replaced_original_file_is_removed_although_its_own_partition_has_it(
     prod = table(client, PROD, root, is_partitioned=is_partitioned)
     place = root / "p=1" if is_partitioned else root
     if is_partitioned:
-        client.add_partitions(prod, [PartitionName(("p",), ("1",))])
+        client.add_partitions(prod, [P_1])
     original(client, prod, place)
     assert sorted(clean(client, PROD)) == ["000000_0", "delta_0000001_0000001_0000"]
 
@@ -612,8 +588,7 @@ def test_a_replaced_original_file_stays_if_another_partition_has_its_directory(
     client: FakeClient, root: Path
 ) -> None:
     prod = table(client, PROD, root, is_partitioned=True)
-    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
-    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    client.add_partitions(prod, [P_1, P_2], locations={P_2: f"file:{root / 'p=1'}"})
     original(client, prod, root / "p=1")
     assert "000000_0" not in clean(client, PROD)
     assert (root / "p=1" / "000000_0").exists()
@@ -624,12 +599,10 @@ def test_an_aborted_directory_of_two_partitions_in_one_directory_is_removed(
 ) -> None:
     """The write is the table's own, so no partition of it reads the directory."""
     prod = table(client, PROD, root, is_partitioned=True)
-    names = [PartitionName(("p",), (value,)) for value in ("1", "2")]
-    client.add_partitions(prod, names, locations={names[1]: f"file:{root / 'p=1'}"})
+    client.add_partitions(prod, [P_1, P_2], locations={P_2: f"file:{root / 'p=1'}"})
     write_id = write(client, prod, root / "p=1", aborts=True)
     left = root / "p=1" / f"delta_{write_id:07d}_{write_id:07d}_0000"
-    left.mkdir(parents=True)
-    (left / "bucket_00000").write_text("rows")
+    put(left)
     assert left.name in clean(client, PROD)
     assert files(root) == []
 
@@ -638,8 +611,7 @@ def original(client: FakeClient, table: TableInfo, place: Path) -> None:
     """An original file and a delta, and the base that has replaced both."""
     write_id = write(client, table, place)
     (place / "000000_0").write_text("rows")
-    (place / f"base_{write_id:07d}").mkdir()
-    (place / f"base_{write_id:07d}" / "bucket_00000").write_text("rows")
+    put(place / f"base_{write_id:07d}")
 
 
 def test_a_link_into_the_middle_of_another_table_leads_into_that_table(
@@ -660,16 +632,26 @@ def test_a_view_with_the_earlier_name_of_a_table_does_not_own_its_directory(
     table(client, PROD, root)
     clean(client, PROD)
     client.change_table(PROD, TableChange(name=STAG))
-    get_table = client.get_table
 
-    def with_view(ref: TableRef) -> TableInfo:
+    def refuse_view(ref: TableRef) -> None:
         if ref == PROD:
             raise UnsupportedTableError(table=ref, detail="is a view")
-        return get_table(ref)
 
-    monkeypatch.setattr(client, "get_table", with_view)
+    act_before(monkeypatch, client, "get_table", refuse_view)
     assert clean(client, STAG) == []
     assert str(noted_owner(f"file:{root}")).startswith("table default.stag")
+
+
+def refuse(
+    monkeypatch: pytest.MonkeyPatch, client: FakeClient, method: str, refused: object
+) -> None:
+    """Let a call about one database or table be refused."""
+
+    def fail(asked: object) -> None:
+        if asked == refused:
+            raise MetastoreCallError(method=method, reason="not permitted")
+
+    act_before(monkeypatch, client, method, fail)
 
 
 def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(
@@ -677,14 +659,7 @@ def test_a_database_that_the_user_may_not_list_does_not_hinder_maintenance(
 ) -> None:
     client.create_database("secret")
     table(client, PROD, root)
-    list_tables = client.list_tables
-
-    def listed(db: str) -> tuple[str, ...]:
-        if db == "secret":
-            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
-        return list_tables(db)
-
-    monkeypatch.setattr(client, "list_tables", listed)
+    refuse(monkeypatch, client, "list_tables", "secret")
     assert clean(client, PROD) == []
     table(client, STAG, root / "inner")
     with pytest.raises(OtherOwnerError, match="it lies in the directory of"):
@@ -714,21 +689,14 @@ def test_the_note_of_the_table_itself_is_renewed_without_a_refusal(
         assert noted_owner(prod.location) == replace(mine, is_checked=True)
 
 
-def test_a_note_does_not_create_the_directory_of_a_table_that_was_dropped(
+def test_a_note_does_not_create_the_directory_of_a_table_or_partition_that_was_dropped(
     client: FakeClient, root: Path
 ) -> None:
-    prod = table(client, PROD, root)
+    prod = table(client, PROD, root, is_partitioned=True)
+    note_outside(client, prod, [f"file:{root.parent}/ext"], Neighbours())
     root.rmdir()
     check_owner(client, prod, Neighbours())
-    assert not root.exists()
-
-
-def test_a_note_does_not_create_the_directory_of_a_partition_that_was_dropped(
-    client: FakeClient, root: Path
-) -> None:
-    prod = table(client, PROD, root / "prod", is_partitioned=True)
-    note_outside(client, prod, [f"file:{root}/ext"], Neighbours())
-    assert not (root / "ext").exists()
+    assert list(root.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize("work", ["clean", "compact"])
@@ -760,8 +728,7 @@ def test_an_unchecked_note_of_the_table_itself_does_not_end_the_search_for_other
 def test_a_partition_that_lies_in_another_table_is_found(client: FakeClient, root: Path) -> None:
     table(client, PROD, root / "prod")
     stag = table(client, STAG, root / "stag", is_partitioned=True)
-    name = PartitionName(("p",), ("1",))
-    client.add_partitions(stag, [name], locations={name: f"file:{root / 'prod' / 'inner'}"})
+    client.add_partitions(stag, [P_1], locations={P_1: f"file:{root / 'prod' / 'inner'}"})
     with pytest.raises(OtherOwnerError, match=r"it lies in the directory of default\.prod"):
         clean(client, STAG)
 
@@ -772,8 +739,7 @@ def test_a_noted_commit_within_an_aborted_range_is_another_metastores(
     prod = table(client, PROD, root)
     first, second, third = (write(client, prod, root, aborts=True) for _ in range(3))
     directory = root / f"delta_{first:07d}_{third:07d}"
-    directory.mkdir()
-    (directory / "bucket_00000").write_text("rows")
+    put(directory)
     note_commit(client, prod, second)
     write(client, prod, root)
     with pytest.raises(OtherOwnerError, match="another one committed it"):
@@ -790,20 +756,10 @@ def test_an_unknown_file_stays_if_it_is_unknown_where_another_table_lies(
     client.create_database("secret")
     other = TableRef("secret", "flat")
     table(client, other, root, kind=TransactionalKind.NONE)
-    list_tables, get_table = client.list_tables, client.get_table
-
-    def listed(db: str) -> tuple[str, ...]:
-        if db == "secret" and is_unread == "database":
-            raise MetastoreCallError(method="get_all_tables", reason="not permitted")
-        return list_tables(db)
-
-    def got(ref: TableRef) -> TableInfo:
-        if ref == other and is_unread == "table":
-            raise MetastoreCallError(method="get_table", reason="not permitted")
-        return get_table(ref)
-
-    monkeypatch.setattr(client, "list_tables", listed)
-    monkeypatch.setattr(client, "get_table", got)
+    if is_unread == "database":
+        refuse(monkeypatch, client, "list_tables", "secret")
+    else:
+        refuse(monkeypatch, client, "get_table", other)
     file = root / "000000_0"
     file.write_text("rows")
     os.utime(file, (1.0, 1.0))

@@ -16,7 +16,8 @@ from airflow_hiveacid.jobs.maintenance import CompactionChoice
 from airflow_hiveacid.metastore.compaction_queue import CompactionState, CompactionType, our_pool
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import compact, insert, put, there, values, without_spark
+from tests.support.steps import at, raises
+from tests.unit.spark.maintenance.rig import Rig, put, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 pytestmark = pytest.mark.parametrize("server", [MetastoreGeneration.V4], indirect=True)
@@ -27,11 +28,6 @@ INITIATED, REFUSED, READY = (
     CompactionState.REFUSED,
     CompactionState.READY_FOR_CLEANING,
 )
-
-
-@pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
 
 
 @pytest.fixture
@@ -48,8 +44,7 @@ def day(text: str) -> PartitionName:
 
 
 def states(client: FakeClient, table: TableInfo) -> list[CompactionState]:
-    entries = client.show_compactions(table.ref)
-    return [e.state for e in sorted(entries, key=lambda e: e.entry_id or 0)]
+    return Rig(client, table).states
 
 
 def order(result: JobResult) -> list[tuple[str, str, str]]:
@@ -79,7 +74,7 @@ def test_only_requested_partitions_are_compacted_each_as_requested(warehouse: Wa
         [REFUSED, READY],
         [],
     ]
-    assert values(client, whole) == list(range(12))
+    assert Rig(client, whole).values == list(range(12))
 
 
 @pytest.mark.parametrize("names", [("few", "many"), ("many", "few")])
@@ -165,7 +160,7 @@ def test_a_request_above_an_open_write_keeps_waiting_and_fails_no_job(
     txn_id = client.open_txn()
     write_id = client.allocate_write_id(txn_id, table.ref)
     client.add_dynamic_partitions(txn_id, write_id, table.ref, (), DataOperation.INSERT)
-    insert(client, table, 7)
+    Rig(client, table).insert(7)
     client.request_compaction(table.ref, None, MAJOR)
     result = serve(warehouse)
     assert result.status is JobStatus.NOTHING_TO_DO
@@ -174,7 +169,7 @@ def test_a_request_above_an_open_write_keeps_waiting_and_fails_no_job(
     put(table, f"delta_{write_id:07d}_{write_id:07d}_0000", [(write_id, 6)])
     client.commit_txn(txn_id)
     assert compacted(serve(warehouse)) == {"default.a": True}
-    assert values(client, table) == [6, 7]
+    assert Rig(client, table).values == [6, 7]
 
 
 def test_a_failed_compaction_leaves_its_request_waiting(
@@ -183,11 +178,8 @@ def test_a_failed_compaction_leaves_its_request_waiting(
     client, table = warehouse.client, warehouse.table("a", 3)
     client.request_compaction(table.ref, None, MAJOR, pool="etl")
 
-    def fail(*_: object) -> None:
-        raise StorageError("the disk is full")
-
     with monkeypatch.context() as patch:
-        patch.setattr(Compactor, "_write", fail)
+        patch.setattr(Compactor, "_write", raises(StorageError("the disk is full")))
         with pytest.raises(Exception, match="the disk is full"):
             serve(warehouse)
     assert states(client, table) == [REFUSED, REFUSED, INITIATED]
@@ -208,27 +200,21 @@ def test_the_entry_of_a_dead_worker_of_ours_is_ended(warehouse: Warehouse) -> No
     assert states(client, table) == [REFUSED, REFUSED]
 
 
-def test_a_job_of_one_table_serves_its_requests_only(client: FakeClient, table: TableInfo) -> None:
-    for value in range(12):
-        insert(client, table, value)
-    outcome = compact(client, table, QUEUED)
+def test_a_job_of_one_table_serves_its_requests_only(rig: Rig) -> None:
+    rig.insert(*range(12))
+    outcome = rig.compact(QUEUED)
     assert (outcome.done, outcome.is_hindered) == (False, False)
-    client.request_compaction(table.ref, None, MINOR)
-    outcome = compact(client, table, QUEUED)
+    rig.request(MINOR)
+    outcome = rig.compact(QUEUED)
     assert (outcome.done, outcome.kind) == (True, "minor")
     assert "serves compaction 1 (minor" in outcome.why
 
 
-def test_a_request_that_no_longer_waits_is_not_served(client: FakeClient, table: TableInfo) -> None:
-    for value in range(3):
-        insert(client, table, value)
-    client.request_compaction(table.ref, None, MAJOR)
+def test_a_request_that_no_longer_waits_is_not_served(rig: Rig) -> None:
+    rig.insert(*range(3))
+    rig.request(MAJOR)
 
-    def withdraw(step: str) -> None:
-        if step == "opened":
-            client.server.queue.clear()
-
-    outcome = compact(client, table, QUEUED, withdraw)
+    outcome = rig.compact(QUEUED, at("opened", rig.server.queue.clear))
     assert (outcome.done, outcome.is_hindered) == (False, False)
     assert "no longer waits" in outcome.why
-    assert there(table, "base_") == []
+    assert rig.there("base_") == []

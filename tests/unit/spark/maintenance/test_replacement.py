@@ -94,30 +94,25 @@ def test_the_result_of_a_later_compactor_with_the_same_range_is_kept(root: Path)
     assert there(root) == {*singles(1, 3), "delta_0000001_0000003_v0000016"}
 
 
-def test_a_result_with_a_visibility_suffix_is_removed_if_its_transaction_fails(root: Path) -> None:
+@pytest.mark.parametrize(
+    ("choice", "published", "beside", "is_kept"),
+    [
+        (CompactionChoice.MINOR, "delta_0000001_0000003_v0000015", [], False),
+        (CompactionChoice.MAJOR, "base_0000003", [], True),
+        # The base would double the rows of a wider delta.
+        (CompactionChoice.MAJOR, "base_0000003", ["delta_0000001_0000005"], False),
+    ],
+)
+def test_the_result_of_a_failed_transaction_is_removed_unless_it_is_a_base_that_doubles_no_row(
+    root: Path, choice: CompactionChoice, published: str, beside: list[str], *, is_kept: bool
+) -> None:
     put(root, *singles(1, 3))
-    found = replacement(root, CompactionChoice.MINOR)
+    found = replacement(root, choice)
+    put(root, *beside)
     found.publish()
-    assert there(root) == {*singles(1, 3), "delta_0000001_0000003_v0000015"}
+    assert there(root) == {*singles(1, 3), *beside, published}
     found.take_back()
-    assert there(root) == {*singles(1, 3)}
-
-
-def test_a_published_base_is_kept_although_its_transaction_failed(root: Path) -> None:
-    put(root, *singles(1, 3))
-    found = replacement(root, CompactionChoice.MAJOR)
-    found.publish()
-    found.take_back()
-    assert there(root) == {*singles(1, 3), "base_0000003"}
-
-
-def test_a_published_base_that_would_double_rows_of_a_wider_delta_is_removed(root: Path) -> None:
-    put(root, *singles(1, 3))
-    found = replacement(root, CompactionChoice.MAJOR)
-    put(root, "delta_0000001_0000005")
-    found.publish()
-    found.take_back()
-    assert there(root) == {*singles(1, 3), "delta_0000001_0000005"}
+    assert there(root) == {*singles(1, 3), *beside, *([published] if is_kept else [])}
 
 
 def test_a_published_base_is_kept_if_the_deltas_that_it_replaces_are_gone(root: Path) -> None:

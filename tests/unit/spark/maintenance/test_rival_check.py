@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import compact as compact_now, insert, there, without_spark
+from tests.unit.spark.maintenance.rig import Rig
 
 
 @pytest.mark.parametrize("first", ["list_directories", "valid_write_ids"])
@@ -40,25 +40,16 @@ def test_a_write_open_at_the_start_of_a_compaction_conflicts_once_it_commits(
     """Whichever of its two looks comes first, also for a write between them."""
     writing: list[TxnId] = []
 
-    def publish() -> None:
+    def publish(*_: object) -> None:
+        if writing:
+            return
         rival = FakeClient(server)
         writing.append(rival.open_txn())
         write_id = rival.allocate_write_id(writing[0], table.ref)
         folder = Path(table.location.removeprefix("file:"))
         (folder / f"delta_{write_id:07d}_{write_id:07d}_0000").mkdir()
 
-    def behind(module: object, name: str) -> None:
-        found: Callable[..., Any] = getattr(module, name)
-
-        def look(*arguments: Any) -> Any:  # noqa: ANN401
-            answer = found(*arguments)
-            if not writing:
-                publish()
-            return answer
-
-        monkeypatch.setattr(module, name, look)
-
-    behind(compaction if first == "list_directories" else client, first)
+    act_after(monkeypatch, compaction if first == "list_directories" else client, first, publish)
     nothing: Any = None
     compactor = Compactor(
         job=nothing,
@@ -92,18 +83,17 @@ class Overtaken(FakeClient):
         (table,) = self.server.tables.values()
         if not self.has_rival and table.ref in {c.table for c in request.components}:
             self.has_rival = True
-            insert(FakeClient(self.server), table, 3)
+            Rig(FakeClient(self.server), table).insert(3)
         return super().lock(request)
 
 
 def test_a_write_committed_before_a_compaction_gets_its_lock_conflicts_with_it(
-    server: FakeMetastore, table: TableInfo, monkeypatch: pytest.MonkeyPatch
+    server: FakeMetastore, table: TableInfo
 ) -> None:
-    without_spark(monkeypatch)
     client = Overtaken(server)
-    for value in (1, 2):
-        insert(client, table, value)
+    rig = Rig(client, table)
+    rig.insert(1, 2)
     with pytest.raises(WriteConflictError, match="delta_0000003_0000003_0000 was committed"):
-        compact_now(client, table, CompactionChoice.MAJOR, policy=ConflictPolicy.STRICT)
+        rig.compact(CompactionChoice.MAJOR, policy=ConflictPolicy.STRICT)
     assert client.has_rival
-    assert there(table, "base_") == []
+    assert rig.there("base_") == []

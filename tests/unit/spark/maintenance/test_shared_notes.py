@@ -30,14 +30,9 @@ from spark_apps.compact import compact
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.terms import job_terms
-from tests.unit.spark.maintenance.rig import leave_unconfirmed, put, without_spark
+from tests.unit.spark.maintenance.rig import leave_unconfirmed, ledger_entry, put
 
 PLACES = tuple(f"p={number}" for number in range(6))
-
-
-@pytest.fixture(autouse=True)
-def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_spark(monkeypatch)
 
 
 @pytest.fixture
@@ -218,11 +213,6 @@ def _delta(write_id: WriteId) -> str:
 
 def _unconfirmed(table: TableInfo, place: str, write_id: WriteId, txn_id: TxnId) -> LedgerEntry:
     """What a driver leaves that is killed right after it has committed this write."""
-    leave_unconfirmed(table, "")
-    ledger = Ledger.of(table)
-    (entry,) = ledger.entries("dag/run/task/-1")
-    ledger.withdraw(entry)
-    directories = (f"{table.location}/{place}/{_delta(write_id)}",)
-    entry = dataclasses.replace(entry, txn_id=txn_id, write_id=write_id, directories=directories)
-    ledger.write(entry)
+    entry = ledger_entry(table, f"{place}/{_delta(write_id)}", write_id)
+    Ledger.of(table).write(entry := dataclasses.replace(entry, txn_id=txn_id))
     return entry

@@ -80,13 +80,6 @@ def test_the_error_names_each_failed_and_each_finished_partition(
     assert all(day.upper() in str(caught.value) for day in done), "which crosses the seam"
 
 
-def test_the_error_of_a_single_partition_is_raised_unchanged(
-    client: FakeClient, table: TableInfo
-) -> None:
-    with pytest.raises(errors.StorageError, match="no disk"):
-        outcome(client, table, {"day=1": errors.StorageError("no disk")}, days=DAYS[:1])
-
-
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: type(end).__name__)
 def test_a_newer_copy_or_a_kill_is_reported_before_all_other_failures(
     client: FakeClient, table: TableInfo, end: errors.HiveAcidError
@@ -148,16 +141,6 @@ def test_other_failures_never_keep_the_next_piece_from_being_started(client: Fak
 
     each_piece(client, range(100), work, at_once=8, name=str)
     assert sorted(started) == list(range(100))
-
-
-def test_an_unexpected_error_of_one_piece_is_its_own_failure(client: FakeClient) -> None:
-    def work(_: MetastorePort, piece: int) -> int:
-        return 6 // (piece - 3)
-
-    found = each_piece(client, range(8), work, at_once=2, name=str)
-    assert isinstance(found[3], errors.JobFailedError)
-    assert "ZeroDivisionError" in str(found[3])
-    assert [one for one in found if one is not found[3]] == [-2, -3, -6, 6, 3, 2, 1]
 
 
 def test_the_end_of_a_tasks_time_stops_the_work_after_the_current_pieces(

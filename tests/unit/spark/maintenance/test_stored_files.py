@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from airflow_hiveacid.format.errors import LocationPermissionError
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.maintenance import stored_files as stored_files_module
 from airflow_hiveacid.maintenance.stored_files import LIVE, StillThere, stored_files
-from airflow_hiveacid.metastore.catalog import NewTable
 from tests.contract.fake_client import FakeClient
+from tests.support.tables import id_table
 
 DAY_1 = PartitionName(("day",), ("1",))
 
@@ -19,14 +19,7 @@ DAY_1 = PartitionName(("day",), ("1",))
 @pytest.fixture
 def parts(client: FakeClient, tmp_path: Path) -> TableInfo:
     """A table with partition day=1, and files at all kinds of places."""
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="day", type="int"),),
-            location=f"file:{tmp_path}/parts",
-        )
-    )
+    table = id_table(client, "parts", tmp_path / "parts", by="day int")
     client.add_partitions(table, [DAY_1])
     for path in (
         "day=1/delta_0000001_0000001_0000/bucket_00000",
@@ -74,14 +67,7 @@ def test_directories_above_a_table_do_not_name_its_partitions(
 ) -> None:
     """A proof skips files of other partitions, so a wrong name would hide rows."""
     top = tmp_path / "day=3/t"
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "below"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="day", type="int"),),
-            location=f"file:{top}",
-        )
-    )
+    table = id_table(client, "below", top, by="day int")
     (top / "day=4").mkdir(parents=True)
     for path in ("lost", "day=4/dropped"):
         (top / path).write_bytes(b"rows")

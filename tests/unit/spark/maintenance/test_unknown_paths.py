@@ -15,25 +15,25 @@ from airflow_hiveacid.format.errors import LocationPermissionError, TableChanged
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.table import (
     READS_ORIGINALS,
-    Column,
     PartitionName,
     TableInfo,
     TableRef,
     TransactionalKind,
 )
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
 from airflow_hiveacid.jobs.maintenance import CleanSpec
 from airflow_hiveacid.jobs.short_form import MOST_BYTES, short_form
 from airflow_hiveacid.maintenance import unknown_paths
 from airflow_hiveacid.maintenance.clean import Cleaner
 from airflow_hiveacid.maintenance.clean_tables import clean_tables
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.operators.reporting.plan_text import cleaned_table_lines, cleaning_lines
 from airflow_hiveacid.plan.keeping import NO_CLEANUP
 from airflow_hiveacid.storage.stores.table_notes import TableNotes
 from tests.contract.fake_client import FakeClient
 from tests.contract.manual_clock import ManualClock
+from tests.support.steps import act_after, act_before, raises
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
 
 pytestmark = pytest.mark.promise("K9")
 
@@ -57,16 +57,8 @@ class Place:
         kind: TransactionalKind = TransactionalKind.FULL_ACID,
         parameters: Mapping[str, str] = {},
     ) -> TableInfo:
-        table = self.client.create_table(
-            NewTable(
-                ref=REF,
-                columns=(Column(name="id", type="int"),),
-                partition_columns=tuple(Column(name=n, type="int") for n in partition_columns),
-                location=f"file:{self.root}",
-                kind=kind,
-                parameters=parameters,
-            )
-        )
+        by = ", ".join(f"{name} int" for name in partition_columns)
+        table = id_table(self.client, REF, self.root, by=by, kind=kind, parameters=parameters)
         txn_id = self.client.open_txn()
         self.client.allocate_write_id(txn_id, REF)
         self.client.commit_txn(txn_id)
@@ -117,11 +109,7 @@ class Place:
 
 
 def job_of(spec: CleanSpec) -> JobSpec:
-    return JobSpec(
-        job_key="dag/run/clean/-1",
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=spec,
-    )
+    return job_spec(spec, "dag/run/clean/-1")
 
 
 def outcomes(result: JobResult) -> list[dict[str, Any]]:
@@ -141,14 +129,7 @@ def paths(result: JobResult, key: str) -> list[str]:
 
 def after_listing(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act after the cleaner has listed the directories between the partitions."""
-    list_between = unknown_paths.unknown_between
-
-    def acting(*given: Any) -> Any:  # noqa: ANN401 - as the function
-        found = list_between(*given)
-        act()
-        return found
-
-    monkeypatch.setattr(unknown_paths, "unknown_between", acting)
+    act_after(monkeypatch, unknown_paths, "unknown_between", lambda *_: act())
 
 
 @pytest.fixture
@@ -303,11 +284,7 @@ def test_a_directory_that_cannot_be_listed_does_not_fail_the_cleaning(
     place.days(1)
     place.put(".hive-staging_hive_1/000000_0")
     stray = place.put("old")
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(unknown_paths, "tree_size", fail)
+    monkeypatch.setattr(unknown_paths, "tree_size", raises(error))
     result = place.clean_twice()
     assert list(unknown(result).values()) == listed
     assert not stray.exists()
@@ -318,11 +295,8 @@ def test_a_cleaning_without_permission_to_list_between_partitions_succeeds(
 ) -> None:
     place.days(1)
     place.put("old")
-
-    def fail(*_: object) -> None:
-        raise LocationPermissionError(location="/t", action="list", reason="denied")
-
-    monkeypatch.setattr(unknown_paths, "list_levels", fail)
+    denied = LocationPermissionError(location="/t", action="list", reason="denied")
+    monkeypatch.setattr(unknown_paths, "list_levels", raises(denied))
     assert unknown(place.clean(after_s=DAY_S)) == {}
     assert any("default.t: cannot find all unknown files" in m for m in caplog.messages)
 
@@ -501,13 +475,7 @@ def test_unknown_files_stay_for_readers_that_were_open_when_their_removal_was_fi
 
 def before_removal(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
     """Act after the cleaner has planned the removal, right before it checks the table again."""
-    table_now = Cleaner._table_now
-
-    def acting(self: Cleaner) -> TableInfo:
-        act()
-        return table_now(self)
-
-    monkeypatch.setattr(Cleaner, "_table_now", acting)
+    act_before(monkeypatch, Cleaner, "_table_now", lambda _: act())
 
 
 def test_a_file_that_is_changed_right_before_its_removal_stays(

@@ -26,7 +26,8 @@ from airflow_hiveacid.spark.maintenance.compact_tables import compact_tables
 from airflow_hiveacid.writing import compact_tables as module
 from airflow_hiveacid.writing.compaction import Compactor
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import pretended_spark, there, values, without_spark
+from tests.support.steps import act_before, raises
+from tests.unit.spark.maintenance.rig import Rig, pretended_spark, there
 from tests.unit.spark.maintenance.test_compact_tables import Warehouse, compacted
 
 _END_S = 1_000_000.0
@@ -50,7 +51,6 @@ def night(monkeypatch: pytest.MonkeyPatch) -> Night:
     made = Night()
     monkeypatch.setattr(compaction_planner, "time", made)
     monkeypatch.setattr(module, "_LOOK_EVERY_S", 0.01)
-    without_spark(monkeypatch)
     return made
 
 
@@ -128,7 +128,7 @@ def test_running_partitions_stop_before_they_publish_and_leave_nothing(
     assert compacted(result) == {"default.a": is_done, "default.b": False}
     assert result.details["window_ended"] is True
     assert new == ({"base_0000009"} if is_done else set())
-    assert values(client, table) == list(range(9))
+    assert Rig(client, table).values == list(range(9))
     assert list(client.valid_txns().open) == []
     night.now_s = 0
     again = run(warehouse, AtEnd.STOP)
@@ -163,10 +163,7 @@ def test_the_jobs_of_spark_are_cancelled_until_every_partition_has_stopped(
 def test_before_the_end_a_failed_job_of_spark_is_a_failure(
     warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch, at_end: AtEnd
 ) -> None:
-    def fail(*_: object) -> None:
-        raise JobFailedError("out of memory")
-
-    monkeypatch.setattr(bucket_tasks, "_results", fail)
+    monkeypatch.setattr(bucket_tasks, "_results", raises(JobFailedError("out of memory")))
     warehouse.table("a", 3)
     with pytest.raises(PartitionsFailedError, match="out of memory"):
         run(warehouse, at_end)
@@ -208,13 +205,7 @@ def test_if_the_window_ends_during_the_plan_of_the_worker_no_compaction_starts(
 ) -> None:
     """Not even with Spark, which would only find that the window has ended."""
     warehouse.table("a", 3)
-    plan = CompactionFacts.plan
-
-    def slow(self: CompactionFacts, client: FakeClient) -> object:
-        night.end()
-        return plan(self, client)
-
-    monkeypatch.setattr(CompactionFacts, "plan", slow)
+    act_before(monkeypatch, CompactionFacts, "plan", lambda *_: night.end())
     job = warehouse.job("default.*", until_s=_END_S)
     result = compact_in_process(job, most_bytes)
     assert (is_left(result), result.details["window_ended"]) == ({"default.a": True}, True)

@@ -12,8 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import ConfigurationError, FencedError, TransactionAbortedError
 from airflow_hiveacid.format.ids import AttemptId
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
-from airflow_hiveacid.metastore.catalog import NewTable
+from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import abort_job
 from airflow_hiveacid.reading.snapshots import ReadSnapshot, held_snapshot
@@ -23,6 +22,7 @@ from airflow_hiveacid.spark.reading.tables import read_table
 from tests.contract.bench import month
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
+from tests.support.tables import id_table, table_of
 from tests.support.terms import job_terms
 
 KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" * 12)
@@ -31,13 +31,7 @@ KEY, TRY_1, TRY_2 = "dag/run/feed/-1", AttemptId(1, "1" * 12), AttemptId(2, "2" 
 @pytest.fixture
 def partitioned(client: FakeClient) -> str:
     """A table's name; it has one partition."""
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-        )
-    )
+    table = id_table(client, "p", by="month string")
     client.add_partitions(table, [month("1")])
     return str(table.ref)
 
@@ -112,12 +106,7 @@ def test_python_gets_store_settings_and_tokens_before_files_are_listed(
     monkeypatch.setattr(tables, "give_store_settings", lambda s: done.append(("settings", s)))
     monkeypatch.setattr(tables, "give_store_tokens", lambda s: done.append(("tokens", s)))
     monkeypatch.setattr(tables, "resolve_target", resolve)
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="hdfs://nn/d/t",
-        columns=(Column(name="a", type="int"),),
-        partition_columns=(),
-    )
+    table = table_of("a int", location="hdfs://nn/d/t")
     nothing: Any = None
     session: Any = "a session"
     snapshot = ReadSnapshot(client=nothing, snapshot=nothing, tables={table.ref: table})
@@ -129,7 +118,7 @@ def test_a_read_of_a_table_outside_the_snapshot_raises_an_error_that_names_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     nothing: Any = None
-    taken = TableInfo(ref=TableRef("d", "t"), location="", columns=(), partition_columns=())
+    taken = table_of("", location="")
     snapshot = ReadSnapshot(client=nothing, snapshot=nothing, tables={taken.ref: taken})
     monkeypatch.setattr(tables, "give_store_settings", lambda _: None)
     monkeypatch.setattr(tables, "give_store_tokens", lambda _: None)

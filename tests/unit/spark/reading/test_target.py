@@ -9,13 +9,9 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.reading import KeyRange
 from airflow_hiveacid.spark.reading.target import Target
+from tests.support.tables import table_of
 
-TABLE: Final = table.TableInfo(
-    ref=table.TableRef("d", "t"),
-    location="file:/d/t",
-    columns=(table.Column(name="a", type="int"),),
-    partition_columns=(table.Column(name="day", type="string"),),
-)
+TABLE: Final = table_of("a int", by="day string")
 
 
 def target_of(

@@ -14,8 +14,7 @@ from airflow_hiveacid.format.errors import ConfigurationError, FeedError
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.snapshot import Snapshot, ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import PartitionInfo, PartitionName, TableRef, TransactionalKind
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.maintenance import ChangeFeedSpec, WhenGone
 from airflow_hiveacid.metastore.transactions import JobTerms
 from airflow_hiveacid.plan.statements.parameters import read_parameters, said
@@ -24,6 +23,7 @@ from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.change_feed import ChangeFeed, FeedNote
 from tests.support.one_row import CONTEXT
+from tests.support.terms import job_spec
 
 REF = TableRef("db", "t")
 
@@ -41,12 +41,11 @@ def note(since: int, job_key: str) -> FeedNote:
 
 
 def job(job_key: str, try_number: int = 1, generation: int = 0, **asked: Any) -> Any:  # noqa: ANN401 - a stand-in
-    spec = JobSpec(
-        job_key=job_key,
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
+    spec = job_spec(
+        ChangeFeedSpec(target="db.t", location="/feed", **asked),
+        job_key,
         attempt=f"{try_number}-0123456789ab",
         generation=generation,
-        job=ChangeFeedSpec(target="db.t", location="/feed", **asked),
     )
     return SimpleNamespace(spec=spec)
 

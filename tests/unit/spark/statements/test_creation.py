@@ -9,13 +9,13 @@ import pytest
 
 from airflow_hiveacid.format.errors import DefinitionError
 from airflow_hiveacid.format.table import Column, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.jobs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import creation
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
+from tests.support.terms import job_spec
 
 KEY, NAMED = "dag/run/task/-1", "dag/run/task/-1@blue"
 SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
@@ -23,11 +23,7 @@ SPEC = CreateAsSpec(target="default.t", source=SourceSpec(table="default.s"))
 
 def job(client: FakeClient) -> JobContext:
     no_spark: Any = None
-    spec = JobSpec(
-        job_key=NAMED,
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=SPEC,
-    )
+    spec = job_spec(SPEC, NAMED)
     return JobContext.of(no_spark, spec, client)
 
 

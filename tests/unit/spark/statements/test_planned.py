@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_hiveacid.format.table import Column, PartitionName, TableRef
+from airflow_hiveacid.format.table import PartitionName
 from airflow_hiveacid.jobs.statements import TruncateSpec
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.spark.statements import planned
 from tests.contract.fake_client import FakeClient
+from tests.support.tables import id_table
 
 
 @pytest.mark.promise("W9")
@@ -21,14 +21,7 @@ def test_a_truncation_is_fixed_to_a_partition_only_if_exactly_one_has_the_values
     client: FakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spelled: tuple[str, ...]
 ) -> None:
     """Otherwise an INSERT into the other one would not conflict, and the base would hide it."""
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="p", type="int"),),
-            location=f"file:{tmp_path}/parts",
-        )
-    )
+    table = id_table(client, "parts", tmp_path / "parts", by="p int")
     names = tuple(map(PartitionName.parse, spelled))
     client.add_partitions(table, names)
     monkeypatch.setattr(planned, "partitions_with", lambda _spark, _table, names, _wanted: names)

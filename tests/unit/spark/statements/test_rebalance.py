@@ -10,13 +10,11 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import PartitionNotFoundError, StorageError
-from airflow_hiveacid.format.ids import AttemptId, BucketId, TxnId, WriteId
+from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.records import LedgerEntry
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus, kind_of
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.job import JobResult, JobStatus, kind_of
 from airflow_hiveacid.jobs.maintenance import RebalanceSpec
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.plan.rebalancing import RebalancedPartition
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.statements import rebalance as module
@@ -26,7 +24,9 @@ from airflow_hiveacid.spark.writing.context import JobContext
 from airflow_hiveacid.storage.stores.job_ledger import Ledger
 from airflow_hiveacid.writing.publish import StagedFile
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import insert
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
+from tests.unit.spark.maintenance.rig import Rig, ledger_entry
 from tests.unit.spark.statements.test_restore import overwrite
 
 KEY = "dag/run/spread/-1"
@@ -35,11 +35,7 @@ DUE = RebalancedPartition(is_due=True, why="", files=1, new_files=3, size_bytes=
 
 def job_of(client: FakeClient, table: TableInfo, **spec: Any) -> JobContext:  # noqa: ANN401
     no_spark: Any = None
-    made = JobSpec(
-        job_key=KEY,
-        metastore=MetastoreEndpoint(uris=("thrift://hms:9083",)),
-        job=RebalanceSpec(target=str(table.ref), **spec),
-    )
+    made = job_spec(RebalanceSpec(target=str(table.ref), **spec), KEY)
     return JobContext.of(no_spark, made, client)
 
 
@@ -64,7 +60,7 @@ def test_a_rebalance_writes_only_if_a_partition_is_due(
     def status(**spec: Any) -> JobStatus:  # noqa: ANN401
         return rebalance(job_of(client, table, **spec)).status
 
-    insert(client, table, 1)
+    Rig(client, table).insert(1)
     assert (status(plan_only=True), runs) == (JobStatus.PLANNED, [])
     assert (status(), runs) == (JobStatus.ALREADY_DONE, ["rebalance"])
     runs.clear()
@@ -84,7 +80,7 @@ def test_the_ledger_is_listed_only_if_no_partition_is_due(
         return ()
 
     monkeypatch.setattr(Ledger, "entries", entries)
-    insert(client, table, 1)
+    Rig(client, table).insert(1)
     rebalance(job_of(client, table))  # the write lists it, not the decision
     assert (listed, runs) == ([], ["rebalance"])
     overwrite(client, table)
@@ -97,21 +93,7 @@ def test_a_retry_returns_the_result_of_the_try_that_has_rebalanced_the_table(
     client: FakeClient, table: TableInfo, runs: list[str]
 ) -> None:
     overwrite(client, table)
-    Ledger.of(table).write(
-        LedgerEntry(
-            job_key=KEY,
-            generation=0,
-            attempt=AttemptId(1, "0" * 12),
-            statement={},
-            table_id=table.table_id,
-            txn_id=TxnId(1),
-            write_id=WriteId(1),
-            directories=(f"{table.location}/base_0000001",),
-            result="{}",
-            recorded_s=1.0,
-            retention_s=100.0,
-        )
-    )
+    Ledger.of(table).write(ledger_entry(table, "base_0000001", job_key=KEY))
     assert rebalance(job_of(client, table)).status is JobStatus.ALREADY_DONE
     assert runs == ["rebalance"]
 
@@ -119,13 +101,7 @@ def test_a_retry_returns_the_result_of_the_try_that_has_rebalanced_the_table(
 def test_only_the_requested_partition_is_locked_and_no_partition_is_emptied(
     client: FakeClient,
 ) -> None:
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="p", type="int"),),
-        )
-    )
+    table = id_table(client, "parts", by="p int")
     one, two = PartitionName.parse("p=1"), PartitionName.parse("p=2")
     client.add_partitions(table, [one, two])
 

@@ -12,8 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.errors import UnsupportedTableError, VersionGoneError
-from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records import LedgerEntry
+from airflow_hiveacid.format.ids import WriteId
 from airflow_hiveacid.format.table import Constraints, FileFormat, TableInfo
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.metastore.port import snapshot_now
@@ -26,7 +25,7 @@ from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.versions.past import past_of
 from airflow_hiveacid.writing.restoring import Restoring, differing
 from tests.contract.fake_client import FakeClient
-from tests.unit.spark.maintenance.rig import insert, put
+from tests.unit.spark.maintenance.rig import Rig, ledger_entry, put
 
 KEY = "dag/run/restore/-1"
 
@@ -39,8 +38,7 @@ def restoring(client: FakeClient, table: TableInfo) -> Restoring[Target]:
 def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restored_it(
     client: FakeClient, table: TableInfo
 ) -> None:
-    for value in (1, 2):
-        insert(client, table, value)
+    Rig(client, table).insert(1, 2)
     there = restoring(client, table)
     found = there.look()
     assert found is not None
@@ -55,21 +53,7 @@ def test_a_version_that_is_gone_is_refused_unless_an_earlier_try_may_have_restor
         there.look()
     with pytest.raises(VersionGoneError):
         there.touched()
-    Ledger.of(table).write(
-        LedgerEntry(
-            job_key=KEY,
-            generation=0,
-            attempt=AttemptId(1, "0" * 12),
-            statement={},
-            table_id=table.table_id,
-            txn_id=TxnId(3),
-            write_id=WriteId(3),
-            directories=(f"{table.location}/base_0000003",),
-            result="{}",
-            recorded_s=1.0,
-            retention_s=100.0,
-        )
-    )
+    Ledger.of(table).write(ledger_entry(table, "base_0000003", 3, KEY))
     assert there.look() is None
     assert there.touched() == Touched()
 
@@ -86,8 +70,7 @@ def test_a_restore_compares_only_partitions_that_were_written_since_the_version(
         then = resolve_target(no_spark, client, table, snapshot, past=past)
         return [[d.high for d in state.live] for state in differing(now, then)[0].states]
 
-    for value in (1, 2):
-        insert(client, table, value)
+    Rig(client, table).insert(1, 2)
     assert compared(1) == [[1, 2]]
     assert compared(2) == []
 

@@ -7,16 +7,12 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.jobs.statements import MergeAction, MergeWhen
 from airflow_hiveacid.plan.statements.dml import Clause
 from airflow_hiveacid.spark.statements.update_delete import as_events
+from tests.support.tables import table_of
 
-TABLE: Final = TableInfo(
-    ref=TableRef("d", "t"),
-    location="file:/d/t",
-    columns=(Column(name="a", type="int"), Column(name="b", type="int")),
-)
+TABLE: Final = table_of("a int, b int")
 OLD_FILES: Final = {7: "an old one"}
 UPDATED: Final = frozenset({7})
 

@@ -19,8 +19,7 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import DataOperation
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import TableInfo
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions.fencing import Rival, copies_of
@@ -33,7 +32,7 @@ from tests.contract.bench import access
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.support.one_row import CONTEXT, OneRow
-from tests.support.terms import job_terms
+from tests.support.terms import job_spec, job_terms
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 STEPS = (
@@ -71,13 +70,8 @@ class Statement:
                 beginning += 1
             self.at.get((name, beginning), lambda: None)()
 
-        spec = JobSpec(
-            job_key=self.key,
-            metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-            job=InsertSpec(target=str(self.table.ref), source=SourceSpec()),
-            attempt=str(self.attempt),
-            lock_timeout_s=5.0,
-        )
+        job = InsertSpec(target=str(self.table.ref), source=SourceSpec())
+        spec = job_spec(job, self.key, attempt=str(self.attempt), lock_timeout_s=5.0)
         spark: Any = SimpleNamespace(sparkContext=CONTEXT)
         rows: Any = OneRow()
         change = CheckedStatement(
@@ -86,10 +80,7 @@ class Statement:
             operations=frozenset({self.operation}),
             make_events=lambda _target, _source: Events(frame=lambda: rows),
         )
-        return run_changes(
-            JobContext.of(spark, spec, client, on_step),
-            [change],
-        )
+        return run_changes(JobContext.of(spark, spec, client, on_step), [change])
 
     @property
     def copies(self) -> tuple[Rival, ...]:

@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.statements import DeleteSpec
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.writing import context
 from airflow_hiveacid.spark.writing.context import JobContext
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
 
 
 def by_day(client: FakeClient) -> TableInfo:
-    return client.create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="day", type="string"),),
-            location="file:/d/p",
-        )
-    )
+    return id_table(client, "p", Path("/d/p"), by="day string")
 
 
 def test_a_table_on_an_unsupported_store_is_refused_before_a_transaction_is_opened(
     server: FakeMetastore, client: FakeClient, table: TableInfo
 ) -> None:
     server.tables[table.ref] = replace(table, location="gs://lake/w/t")
-    spec = JobSpec(
-        job_key="k",
-        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=DeleteSpec(target=str(table.ref)),
-    )
+    spec = job_spec(DeleteSpec(target=str(table.ref)), "k")
     nothing: Any = None
     context = JobContext.of(nothing, spec, client)
     with pytest.raises(UnsupportedTableError, match="gs://lake/w/t"):

@@ -14,11 +14,11 @@ from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.ids import BucketId, StatementId, WriteId
 from airflow_hiveacid.format.names import BaseName, DeltaName
-from airflow_hiveacid.format.table import Column, TableInfo, TableRef
 from airflow_hiveacid.spark.writing import flat_files
 from airflow_hiveacid.storage.acid.write.flat_copy import FlatPart
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.writing.event_files import WritePlan, writer_options
+from tests.support.tables import table_of
 
 MB = 1 << 20
 
@@ -32,13 +32,8 @@ def made_of(copies: list[flat_files.BucketCopy]) -> list[tuple[int, list[int]]]:
 
 
 def plan_at(path: Path, *, partitioned: bool) -> WritePlan:
-    day = (Column(name="day", type="string"),)
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location=f"file:{path}",
-        columns=(Column(name="v", type="int"),),
-        partition_columns=day if partitioned else (),
-    )
+    by = "day string" if partitioned else ""
+    table = table_of("v int", by=by, location=f"file:{path}")
     delta = DeltaName(low=WriteId(7), high=WriteId(7), statement_id=StatementId(0), is_delete=True)
     return WritePlan(
         table=table,

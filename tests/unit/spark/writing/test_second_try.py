@@ -20,11 +20,9 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import ConflictPolicy, DataOperation
 from airflow_hiveacid.format.ids import AttemptId, WriteId
-from airflow_hiveacid.format.table import Column, PartitionInfo, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobResult, JobSpec, JobStatus
+from airflow_hiveacid.format.table import PartitionName, TableInfo
+from airflow_hiveacid.jobs.job import JobResult, JobStatus
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.metastore.locks import TableAccess
 from airflow_hiveacid.metastore.port import TxnState
 from airflow_hiveacid.metastore.transactions import JobTerms
@@ -46,6 +44,9 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.steps import act_before, raises
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
 
 _, INSERT, UPDATE, DELETE, OVERWRITE = DataOperation
 KEY, ATTEMPT = "dag/run/task/-1", AttemptId(1, "1" * 12)
@@ -74,10 +75,9 @@ class Statement:
         def on_step(name: str) -> None:
             self.at.pop(name, lambda: None)()
 
-        spec = JobSpec(
-            job_key=KEY,
-            metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-            job=InsertSpec(target=str(self.table.ref), source=SourceSpec()),
+        spec = job_spec(
+            InsertSpec(target=str(self.table.ref), source=SourceSpec()),
+            KEY,
             attempt=str(ATTEMPT),
             lock_timeout_s=self.lock_timeout_s,
             conflict_policy=self.policy,
@@ -107,6 +107,29 @@ class Statement:
             source=self.source,
         )
         return run_changes(job, [change])
+
+    @property
+    def place(self) -> Path:
+        return Path(self.table.location.removeprefix("file:"))
+
+    def foreign(self, name: str, root: Path | None = None) -> Callable[[], WriteId]:
+        """An engine without locks that commits a directory of this name, `{}` for its write ID."""
+
+        def write() -> WriteId:
+            client = FakeClient(self.server)
+            txn_id = client.open_txn()
+            write_id = client.allocate_write_id(txn_id, self.table.ref)
+            folder = (root or self.place) / name.format(f"{write_id:07d}")
+            folder.mkdir()
+            (folder / "bucket_00000").write_text("foreign")
+            client.commit_txn(txn_id)
+            return write_id
+
+        return write
+
+    def kill(self) -> None:
+        """As the task's worker does it; what it does not find has ended already."""
+        abort_job(FakeClient(self.server), KEY, ATTEMPT, [self.table.ref])
 
 
 @pytest.fixture
@@ -139,47 +162,18 @@ def statement(
 
 
 @pytest.fixture
-def partitioned(server: FakeMetastore, tmp_path: Path) -> TableInfo:
-    """A table with one partition, which is not where the table would put it."""
+def partitioned(statement: Statement, server: FakeMetastore, tmp_path: Path) -> Statement:
+    """A statement on the only partition of a table, which is not where the table would put it."""
     for name in ("p", "elsewhere"):
         (tmp_path / name).mkdir()
-    table = FakeClient(server).create_table(
-        NewTable(
-            ref=TableRef("default", "p"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="month", type="string"),),
-            location=f"file:{tmp_path}/p",
-        )
-    )
+    table = id_table(FakeClient(server), "p", tmp_path / "p", by="month string")
     server.add_partition(table.ref, MONTH, f"file:{tmp_path}/elsewhere")
-    return table
+    statement.table, statement.partition = table, '["1"]'
+    return statement
 
 
-def place(table: TableInfo) -> Path:
-    return Path(table.location.removeprefix("file:"))
-
-
-def directories(root: TableInfo | Path) -> set[str]:
-    found = root if isinstance(root, Path) else place(root)
-    return {p.name for p in found.iterdir() if p.name != HIDDEN_DIRECTORY}
-
-
-def foreign(
-    server: FakeMetastore, table: TableInfo, name: str, root: Path | None = None
-) -> Callable[[], WriteId]:
-    """An engine that takes no lock and commits a directory of this name, `{}` for its write ID."""
-
-    def write() -> WriteId:
-        client = FakeClient(server)
-        txn_id = client.open_txn()
-        write_id = client.allocate_write_id(txn_id, table.ref)
-        folder = (root or place(table)) / name.format(f"{write_id:07d}")
-        folder.mkdir()
-        (folder / "bucket_00000").write_text("foreign")
-        client.commit_txn(txn_id)
-        return write_id
-
-    return write
+def directories(root: Path) -> set[str]:
+    return {p.name for p in root.iterdir() if p.name != HIDDEN_DIRECTORY}
 
 
 def how(result: JobResult) -> tuple[object, str]:
@@ -188,25 +182,20 @@ def how(result: JobResult) -> tuple[object, str]:
     return retried["how"], retried.get("why", "")
 
 
-def killed(server: FakeMetastore, table: TableInfo) -> None:
-    """As the task's worker does it; what it does not find has ended already."""
-    abort_job(FakeClient(server), KEY, ATTEMPT, [table.ref])
-
-
 @pytest.mark.promise("O4")
 def test_an_overtaken_insert_is_published_again_without_computing_its_rows_again(
-    statement: Statement, server: FakeMetastore, table: TableInfo, reissued: list[Reissue]
+    statement: Statement, reissued: list[Reissue]
 ) -> None:
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 1
-    assert result.write_ids == {str(table.ref): 3}
+    assert result.write_ids == {str(statement.table.ref): 3}
     assert result.rows.inserted == 1
     assert result.size_bytes == len("row!")
     assert how(result) == ("metadata", "")
-    assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
+    assert directories(statement.place) == {"base_0000002", "delta_0000003_0000003_0000"}
     assert [(w.old, w.new) for w in reissued] == [(1, 3)]
-    assert (place(table) / "delta_0000003_0000003_0000" / "bucket_00000").read_text() == "row!"
+    assert (statement.place / "delta_0000003_0000003_0000" / "bucket_00000").read_text() == "row!"
 
 
 @pytest.mark.promise("T11")
@@ -216,8 +205,6 @@ def test_an_overtaken_insert_is_published_again_without_computing_its_rows_again
 @pytest.mark.long_cases("hive3-*")
 def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
     statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
     clock: ManualClock,
     operation: DataOperation,
     step: str,
@@ -228,7 +215,7 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
 
     def cut_off() -> None:
         if is_killed:
-            killed(server, table)
+            statement.kill()
         clock.advance(PATIENCE_S + 5)
 
     statement.operation = operation
@@ -236,8 +223,8 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
     with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
-    assert directories(table) == set()
-    assert [txn.state for txn in server.txns.values()] == [TxnState.ABORTED]
+    assert directories(statement.place) == set()
+    assert [txn.state for txn in statement.server.txns.values()] == [TxnState.ABORTED]
 
 
 @pytest.mark.promise("T11")
@@ -248,14 +235,12 @@ def test_a_write_that_was_cut_off_until_its_transaction_timed_out_is_aborted(
 @pytest.mark.long_cases("hive3-*")
 def test_a_write_that_is_killed_during_its_restart_stays_aborted(
     statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
     monkeypatch: pytest.MonkeyPatch,
     step: str,
     operation: DataOperation,
 ) -> None:
     """A kill finds a lock of the job at any moment."""
-    write, take_back = foreign(server, table, "base_{}"), TableWrite.take_back
+    write, take_back = statement.foreign("base_{}"), TableWrite.take_back
     statement.operation = operation
 
     def taken_back(part: TableWrite) -> None:
@@ -264,105 +249,102 @@ def test_a_write_that_is_killed_during_its_restart_stays_aborted(
 
     def meanwhile() -> None:
         write()
-        statement.at[step] = lambda: killed(server, table)
+        statement.at[step] = statement.kill
 
     monkeypatch.setattr(TableWrite, "take_back", taken_back)
     statement.at["registered"] = meanwhile
     with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1 or operation is not INSERT
-    assert directories(table) == {"base_0000002"}
-    committed = [t.txn_id for t in server.txns.values() if t.state is not TxnState.ABORTED]
+    assert directories(statement.place) == {"base_0000002"}
+    committed = [
+        t.txn_id for t in statement.server.txns.values() if t.state is not TxnState.ABORTED
+    ]
     assert committed == [2]
 
 
 def test_a_write_that_is_overtaken_in_its_last_restart_leaves_no_transaction_open(
-    statement: Statement, server: FakeMetastore, table: TableInfo
+    statement: Statement,
 ) -> None:
     def again() -> None:
-        foreign(server, table, "base_{}")()
+        statement.foreign("base_{}")()
         statement.at["registered"] = again
 
     statement.at["registered"] = again
     with pytest.raises(errors.OvertakenError):
         statement.run()
-    states = [txn.state for txn in server.txns.values()]
+    states = [txn.state for txn in statement.server.txns.values()]
     assert states == [TxnState.ABORTED, TxnState.COMMITTED] * 5
-    assert server.locks == {}
-    assert directories(table) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
+    assert statement.server.locks == {}
+    assert directories(statement.place) == {f"base_{n:07d}" for n in (2, 4, 6, 8, 10)}
 
 
 @pytest.mark.parametrize("lock_timeout_s", [0.0, 5.0])
 @pytest.mark.parametrize("operation", [INSERT, UPDATE, OVERWRITE])
 def test_a_restart_does_not_wait_for_the_locks_of_its_previous_transaction(
     statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
     clock: ManualClock,
     operation: DataOperation,
     lock_timeout_s: float,
 ) -> None:
     statement.operation, statement.lock_timeout_s = operation, lock_timeout_s
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    statement.at["registered"] = statement.foreign("base_{}")
     assert statement.run().status is JobStatus.COMMITTED
     assert clock.slept_s == []
 
 
 @pytest.mark.promise("T11")
-def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(
-    statement: Statement, server: FakeMetastore, table: TableInfo
-) -> None:
+def test_a_write_that_is_killed_and_then_overtaken_stays_aborted(statement: Statement) -> None:
     """No heartbeat has failed yet; its locks are gone, and a foreign write has overwritten."""
-    write = foreign(server, table, "base_{}")
+    write = statement.foreign("base_{}")
 
     def meanwhile() -> None:
-        killed(server, table)
+        statement.kill()
         write()
 
     statement.at["registered"] = meanwhile
     with pytest.raises(errors.TransactionAbortedError):
         statement.run()
     assert statement.made == 1
-    assert directories(table) == {"base_0000002"}
+    assert directories(statement.place) == {"base_0000002"}
 
 
-def test_an_overtaken_write_does_not_restart_if_its_heartbeat_fails(
-    statement: Statement, server: FakeMetastore, table: TableInfo
-) -> None:
-    write = foreign(server, table, "base_{}")
+def test_an_overtaken_write_does_not_restart_if_its_heartbeat_fails(statement: Statement) -> None:
+    write = statement.foreign("base_{}")
 
     def meanwhile() -> None:
         write()
         mute = errors.MetastoreUnavailableError(uris=(), method="heartbeat", reason="cut off")
-        server.break_next("heartbeat", mute, is_done=False)
+        statement.server.break_next("heartbeat", mute, is_done=False)
 
     statement.at["registered"] = meanwhile
     with pytest.raises(errors.MetastoreUnavailableError, match="cut off"):
         statement.run()
     assert statement.made == 1
-    assert directories(table) == {"base_0000002"}
-    assert [t.state for t in server.txns.values()] == [TxnState.ABORTED, TxnState.COMMITTED]
+    assert directories(statement.place) == {"base_0000002"}
+    assert [t.state for t in statement.server.txns.values()] == [
+        TxnState.ABORTED,
+        TxnState.COMMITTED,
+    ]
 
 
 @pytest.mark.parametrize("operation", [UPDATE, DELETE, OVERWRITE])
 def test_an_overtaken_update_delete_or_overwrite_is_computed_again(
-    statement: Statement, server: FakeMetastore, table: TableInfo, operation: DataOperation
+    statement: Statement, operation: DataOperation
 ) -> None:
     statement.operation = operation
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
     what = "it overwrites existing rows" if operation is OVERWRITE else "rows that it read"
     assert how(result)[0] == "in full"
     assert how(result)[1].startswith(what)
-    assert result.write_ids == {str(table.ref): 3}
+    assert result.write_ids == {str(statement.table.ref): 3}
 
 
-def test_an_overtaken_insert_that_reads_a_table_is_computed_again(
-    statement: Statement, server: FakeMetastore, table: TableInfo
-) -> None:
+def test_an_overtaken_insert_that_reads_a_table_is_computed_again(statement: Statement) -> None:
     statement.source = SourceSpec(table="default.t")
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    statement.at["registered"] = statement.foreign("base_{}")
     assert how(statement.run()) == ("in full", "it reads another table")
     assert statement.made == 2
 
@@ -376,31 +358,19 @@ def test_an_update_that_is_not_overtaken_makes_no_listings_for_a_restart(
         (table_view, "list_table"),
         (overtaking, "list_directories"),
         (restarts, "why_in_full"),
+        (FakeClient, "list_partitions"),
     ):
-        found = getattr(module, name)
-
-        def note(*arguments: Any, name: str = name, found: Any = found) -> Any:  # noqa: ANN401
-            asked.append(name)
-            return found(*arguments)
-
-        monkeypatch.setattr(module, name, note)
-    places = FakeClient.list_partitions
-
-    def list_partitions(client: FakeClient, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        asked.append("list_partitions")
-        return places(client, table)
-
-    monkeypatch.setattr(FakeClient, "list_partitions", list_partitions)
+        act_before(monkeypatch, module, name, lambda *_, name=name: asked.append(name))
     statement.operation, statement.reads = UPDATE, True
     statement.run()
     assert asked == ["list_partitions", "list_table", "list_directories"]
 
 
 def test_a_foreign_base_and_a_foreign_delta_do_not_make_an_insert_compute_rows_again(
-    statement: Statement, server: FakeMetastore, table: TableInfo
+    statement: Statement,
 ) -> None:
-    write = foreign(server, table, "delta_{0}_{0}_0000")
-    hide = foreign(server, table, "base_{}")
+    write = statement.foreign("delta_{0}_{0}_0000")
+    hide = statement.foreign("base_{}")
 
     def meanwhile() -> None:
         hide()
@@ -409,7 +379,7 @@ def test_a_foreign_base_and_a_foreign_delta_do_not_make_an_insert_compute_rows_a
     statement.at["registered"] = meanwhile
     assert how(statement.run()) == ("metadata", "")
     assert statement.made == 1
-    assert directories(table) == {
+    assert directories(statement.place) == {
         "base_0000002",
         "delta_0000003_0000003_0000",
         "delta_0000004_0000004_0000",
@@ -418,35 +388,26 @@ def test_a_foreign_base_and_a_foreign_delta_do_not_make_an_insert_compute_rows_a
 
 def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
     statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(work: Reissue) -> int:
-        raise errors.UnsupportedFileError(path=work.source, reason="it is not ours")
-
-    monkeypatch.setattr(restarts, "reissue", refuse)
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    foreign = errors.UnsupportedFileError(path="f", reason="it is not ours")
+    monkeypatch.setattr(restarts, "reissue", raises(foreign))
+    statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
     assert "it is not ours" in how(result)[1]
-    assert directories(table) == {"base_0000002", "delta_0000003_0000003_0000"}
+    assert directories(statement.place) == {"base_0000002", "delta_0000003_0000003_0000"}
 
 
 def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id(
     statement: Statement,
-    server: FakeMetastore,
-    table: TableInfo,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A typed error of a Python worker arrives as text in an error of Spark."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise RuntimeError(carried(errors.UnsupportedFileError(path="f", reason="it is not ours")))
-
+    foreign = carried(errors.UnsupportedFileError(path="f", reason="it is not ours"))
     monkeypatch.setattr(restarts, "_FEW_FILES", 0)
-    monkeypatch.setattr(work, "run_tasks", refuse)
-    statement.at["registered"] = foreign(server, table, "base_{}")
+    monkeypatch.setattr(work, "run_tasks", raises(RuntimeError(foreign)))
+    statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
     assert "it is not ours" in how(result)[1]
@@ -454,13 +415,13 @@ def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id
 
 @pytest.mark.promise("O4")
 def test_an_insert_that_is_overtaken_three_times_computes_its_rows_once(
-    statement: Statement, server: FakeMetastore, table: TableInfo, reissued: list[Reissue]
+    statement: Statement, reissued: list[Reissue]
 ) -> None:
     times = 3
 
     def once_more() -> None:
         nonlocal times
-        foreign(server, table, "base_{}")()
+        statement.foreign("base_{}")()
         times -= 1
         if times:
             statement.at["registered"] = once_more
@@ -470,7 +431,7 @@ def test_an_insert_that_is_overtaken_three_times_computes_its_rows_once(
     assert statement.made == 1
     assert [(w.old, w.new) for w in reissued] == [(1, 3), (3, 5), (5, 7)]
     bases = {f"base_{n:07d}" for n in (2, 4, 6)}
-    assert directories(table) == {*bases, "delta_0000007_0000007_0000"}
+    assert directories(statement.place) == {*bases, "delta_0000007_0000007_0000"}
 
 
 # ---- partitions ----------------------------------------------------------------------------------
@@ -478,49 +439,46 @@ def test_an_insert_that_is_overtaken_three_times_computes_its_rows_once(
 
 @pytest.mark.promise("O4")
 def test_a_restart_leaves_no_staged_files_in_a_partition_with_its_own_location(
-    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
+    partitioned: Statement, tmp_path: Path
 ) -> None:
-    statement.table, statement.partition = partitioned, '["1"]'
     elsewhere = tmp_path / "elsewhere"
-    statement.at["registered"] = foreign(server, partitioned, "base_{}", elsewhere)
-    assert how(statement.run()) == ("metadata", "")
+    partitioned.at["registered"] = partitioned.foreign("base_{}", elsewhere)
+    assert how(partitioned.run()) == ("metadata", "")
     assert directories(elsewhere) == {"base_0000002", "delta_0000003_0000003_0000"}
-    assert directories(partitioned) == set()
+    assert directories(partitioned.place) == set()
 
 
 def test_a_killed_restart_leaves_no_files_in_a_partition_with_its_own_location(
-    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path
+    partitioned: Statement, tmp_path: Path
 ) -> None:
-    statement.table, statement.partition = partitioned, '["1"]'
     elsewhere = tmp_path / "elsewhere"
-    write = foreign(server, partitioned, "base_{}", elsewhere)
+    write = partitioned.foreign("base_{}", elsewhere)
 
     def meanwhile() -> None:
         write()
-        statement.at["published"] = lambda: killed(server, partitioned)
+        partitioned.at["published"] = partitioned.kill
 
-    statement.at["registered"] = meanwhile
+    partitioned.at["registered"] = meanwhile
     with pytest.raises(errors.TransactionAbortedError):
-        statement.run()
-    assert statement.made == 1
+        partitioned.run()
+    assert partitioned.made == 1
     assert directories(elsewhere) == {"base_0000002"}
-    assert directories(partitioned) == set()
+    assert directories(partitioned.place) == set()
 
 
 @pytest.mark.parametrize("step", ["staged", "noted", "published"])
 def test_an_insert_whose_partition_was_moved_is_computed_again(
-    statement: Statement, server: FakeMetastore, partitioned: TableInfo, tmp_path: Path, step: str
+    partitioned: Statement, tmp_path: Path, step: str
 ) -> None:
     """Its files are staged for the old location of the partition."""
-    statement.table, statement.partition = partitioned, '["1"]'
     (tmp_path / "again").mkdir()
 
     def move() -> None:
-        server.places[partitioned.ref, MONTH] = f"file:{tmp_path}/again"
+        partitioned.server.places[partitioned.table.ref, MONTH] = f"file:{tmp_path}/again"
 
-    statement.at[step] = move
-    result = statement.run()
-    assert statement.made == 2
+    partitioned.at[step] = move
+    result = partitioned.run()
+    assert partitioned.made == 2
     assert how(result) == (
         "in full",
         f"partition month=1 is no longer at file:{tmp_path}/elsewhere",
@@ -532,34 +490,32 @@ def test_an_insert_whose_partition_was_moved_is_computed_again(
 @pytest.mark.promise("O4")
 @pytest.mark.parametrize("step", ["noted", "published"])
 def test_an_insert_whose_partition_was_dropped_adds_the_partition_again(
-    statement: Statement, server: FakeMetastore, partitioned: TableInfo, step: str
+    partitioned: Statement, step: str
 ) -> None:
-    statement.table, statement.partition = partitioned, '["1"]'
-    del server.places[partitioned.ref, MONTH]
-    statement.at[step] = lambda: server.partitions[partitioned.ref].pop(MONTH)
-    assert how(statement.run()) == ("metadata", "")
-    assert statement.made == 1
-    assert directories(place(partitioned) / "month=1") == {"delta_0000002_0000002_0000"}
-    assert directories(partitioned) == {"month=1"}
+    del partitioned.server.places[partitioned.table.ref, MONTH]
+    partitioned.at[step] = lambda: partitioned.server.partitions[partitioned.table.ref].pop(MONTH)
+    assert how(partitioned.run()) == ("metadata", "")
+    assert partitioned.made == 1
+    assert directories(partitioned.place / "month=1") == {"delta_0000002_0000002_0000"}
+    assert directories(partitioned.place) == {"month=1"}
 
 
 def test_rows_are_computed_again_if_published_files_cannot_return_to_staging(
-    statement: Statement, server: FakeMetastore, partitioned: TableInfo
+    partitioned: Statement,
 ) -> None:
-    statement.table, statement.partition = partitioned, '["1"]'
-    del server.places[partitioned.ref, MONTH]
+    del partitioned.server.places[partitioned.table.ref, MONTH]
 
     def meanwhile() -> None:
-        del server.partitions[partitioned.ref][MONTH]
-        (staging,) = place(partitioned).glob("_tmp_hiveacid_*")
+        del partitioned.server.partitions[partitioned.table.ref][MONTH]
+        (staging,) = partitioned.place.glob("_tmp_hiveacid_*")
         shutil.rmtree(staging)
         staging.write_text("in the way")
 
-    statement.at["published"] = meanwhile
-    result = statement.run()
-    assert statement.made == 2
+    partitioned.at["published"] = meanwhile
+    result = partitioned.run()
+    assert partitioned.made == 2
     assert result.status is JobStatus.COMMITTED
-    found = directories(place(partitioned) / "month=1")
+    found = directories(partitioned.place / "month=1")
     assert found == {"delta_0000002_0000002_0000"}
 
 
@@ -568,32 +524,32 @@ def test_rows_are_computed_again_if_published_files_cannot_return_to_staging(
 
 @pytest.mark.parametrize("name", ["base_{}", "delta_{0}_{0}_0000"])
 def test_a_write_that_lost_a_conflict_under_the_strict_policy_does_not_restart(
-    statement: Statement, server: FakeMetastore, table: TableInfo, name: str
+    statement: Statement, name: str
 ) -> None:
     """Also if nothing is recorded about the winner, for example about an insert by Hive."""
     statement.policy = ConflictPolicy.STRICT
-    statement.at["registered"] = foreign(server, table, name)
+    statement.at["registered"] = statement.foreign(name)
     with pytest.raises(errors.WriteConflictError, match=r"_?0000002(_0000)? was committed") as lost:
         statement.run()
     assert (lost.value.winner.write_id, lost.value.winner.job_key) == (2, None)
     assert "not in our ledgers" in "".join(lost.value.__notes__)
     assert statement.made == 1
-    assert directories(table) == {name.format("0000002")}
+    assert directories(statement.place) == {name.format("0000002")}
 
 
 def test_a_write_id_list_that_ends_early_does_not_turn_an_old_write_into_a_conflict(
-    statement: Statement, server: FakeMetastore, table: TableInfo
+    statement: Statement,
 ) -> None:
     """The metastore remembers only an aborted write ID, and its list ends there."""
-    client = FakeClient(server)
+    client = FakeClient(statement.server)
     early, late = client.open_txn(), client.open_txn()
-    client.allocate_write_id(late, table.ref)
-    client.allocate_write_id(early, table.ref)
-    (place(table) / "delta_0000002_0000002_0000").mkdir()
+    client.allocate_write_id(late, statement.table.ref)
+    client.allocate_write_id(early, statement.table.ref)
+    (statement.place / "delta_0000002_0000002_0000").mkdir()
     client.commit_txn(early)
     client.abort_txn(late)
-    server.clean_write_ids()
-    short = client.valid_write_ids([table.ref], client.valid_txns())[table.ref]
+    statement.server.clean_write_ids()
+    short = client.valid_write_ids([statement.table.ref], client.valid_txns())[statement.table.ref]
     assert short.high_watermark == 1
     statement.policy = ConflictPolicy.STRICT
     assert statement.run().status is JobStatus.COMMITTED
@@ -601,18 +557,18 @@ def test_a_write_id_list_that_ends_early_does_not_turn_an_old_write_into_a_confl
 
 @pytest.mark.parametrize("name", ["delta_{0}_{0}_0000", "delta_0000001_{0}", "base_{0}_v0000009"])
 def test_a_restarted_write_conflicts_with_commits_since_its_first_beginning(
-    statement: Statement, server: FakeMetastore, table: TableInfo, name: str
+    statement: Statement, name: str
 ) -> None:
     """A compaction may have replaced the files of such a commit before the restart."""
     statement.policy = ConflictPolicy.STRICT
-    access = TableAccess(table=table, operations=frozenset({UPDATE}))
+    access = TableAccess(table=statement.table, operations=frozenset({UPDATE}))
     restart_state, job = RestartState(), statement.job
     with begun(job, [access], [], restart_state) as write:
-        first = write.txn.began[table.ref]
+        first = write.txn.began[statement.table.ref]
         write.txn.abandon()
-    foreign(server, table, name)()
+    statement.foreign(name)()
     with begun(job, [access], [], restart_state) as write:
-        assert write.txn.began[table.ref] == first
+        assert write.txn.began[statement.table.ref] == first
         with pytest.raises(errors.WriteConflictError):
             write.look_ahead()
         write.txn.abandon()

@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format.conflicts import DataOperation
-from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
-from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
-from airflow_hiveacid.jobs.job import JobSpec
+from airflow_hiveacid.format.table import PartitionName, TableInfo
 from airflow_hiveacid.jobs.statements import InsertSpec, SourceSpec, TransactionSpec
-from airflow_hiveacid.metastore.catalog import NewTable
 from airflow_hiveacid.reading.table_view import Touched
 from airflow_hiveacid.spark.reading.events import Events
 from airflow_hiveacid.spark.reading.target import Target
@@ -22,17 +19,14 @@ from airflow_hiveacid.spark.writing.work import CheckedStatement, run_changes
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY
 from tests.contract.fake_client import FakeClient
 from tests.support.one_row import CONTEXT, OneRow
+from tests.support.tables import id_table
+from tests.support.terms import job_spec
 
 _, INSERT, UPDATE, _, OVERWRITE = DataOperation
 
 
 def run(client: FakeClient, *changes: CheckedStatement) -> None:
-    spec = JobSpec(
-        job_key="dag/run/task/-1",
-        metastore=MetastoreEndpoint(uris=("thrift://h:1",)),
-        job=TransactionSpec(statements=()),
-        lock_timeout_s=5.0,
-    )
+    spec = job_spec(TransactionSpec(statements=()), lock_timeout_s=5.0)
     spark: Any = SimpleNamespace(sparkContext=CONTEXT)
     run_changes(JobContext.of(spark, spec, client), changes)
 
@@ -92,14 +86,7 @@ def test_a_truncation_empties_only_the_partitions_that_it_selects(
     client: FakeClient, tmp_path: Path
 ) -> None:
     (tmp_path / "parts").mkdir()
-    table = client.create_table(
-        NewTable(
-            ref=TableRef("default", "parts"),
-            columns=(Column(name="id", type="bigint"),),
-            partition_columns=(Column(name="p", type="int"),),
-            location=f"file:{tmp_path}/parts",
-        )
-    )
+    table = id_table(client, "parts", tmp_path / "parts", by="p int")
     names = tuple(PartitionName.parse(f"p={n}") for n in (1, 2))
     for partition in client.add_partitions(table, names):
         Path(partition.location.removeprefix("file:")).mkdir(exist_ok=True)

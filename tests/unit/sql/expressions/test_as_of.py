@@ -41,36 +41,6 @@ def test_every_form_of_the_as_of_clause_selects_a_version_of_the_table(
     assert (part.tables, part.versions) == ({"__hiveacid_1": "db.b"}, {"__hiveacid_1": version})
 
 
-def test_one_table_may_be_read_at_several_versions() -> None:
-    found = source_of(
-        "INSERT INTO a SELECT n.* FROM b n LEFT ANTI JOIN b FOR VERSION AS OF 3 o ON n.id = o.id"
-        " JOIN b FOR VERSION AS OF 4 p ON n.id = p.id"
-    )
-    assert found.tables == {f"__hiveacid_{n}": "db.b" for n in (1, 2, 3)}
-    assert found.versions == {"__hiveacid_2": "version 3", "__hiveacid_3": "version 4"}
-
-
-def test_the_source_of_a_merge_may_be_an_older_version() -> None:
-    found = source_of(
-        "MERGE INTO a USING b FOR VERSION AS OF 3 s ON a.id = s.id WHEN MATCHED THEN DELETE"
-    )
-    assert (found.table, found.versions) == ("db.b", {"source": "version 3"})
-    query = source_of(
-        "MERGE INTO a USING (SELECT id FROM b FOR VERSION AS OF 3) s ON a.id = s.id"
-        " WHEN MATCHED THEN DELETE"
-    )
-    assert query.versions == {"__hiveacid_1": "version 3"}
-
-
-def test_inserts_of_one_from_clause_share_a_version() -> None:
-    (one,) = read_script(
-        "FROM b FOR VERSION AS OF 3 s INSERT INTO a SELECT s.id INSERT INTO c SELECT s.id", "db"
-    )
-    assert isinstance(one.job, statements.TransactionSpec)
-    (multi,) = one.job.statements
-    assert multi.versions == {"__hiveacid_1": "version 3"}
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     changes_of(Path(__file__).parents[1] / "cases" / "refused_as_of.txt"),
@@ -78,8 +48,3 @@ def test_inserts_of_one_from_clause_share_a_version() -> None:
 def test_a_misplaced_or_invalid_as_of_clause_is_refused(text: str, problem: str) -> None:
     with pytest.raises(SqlTextError, match=problem):
         read_script(text, "db")
-
-
-def test_version_and_of_are_still_names_outside_an_as_of_clause() -> None:
-    found = source_of("INSERT INTO a SELECT version, x AS of FROM b WHERE version = 5")
-    assert found.query == "SELECT version, x AS of FROM `__hiveacid_1` AS `b` WHERE version = 5"

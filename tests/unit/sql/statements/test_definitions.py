@@ -14,7 +14,6 @@ from airflow_hiveacid.jobs.metastore_statements import (
     RenameTable,
     ShowLocks,
 )
-from airflow_hiveacid.jobs.statements import CreateAsSpec, SourceSpec
 from airflow_hiveacid.sql.script import read_script
 from tests.support.cases import jobs_of, refusals_of
 
@@ -44,26 +43,6 @@ def test_other_definition_show_and_abort_statements_are_read(
     text: str, expected: MetastoreStatement
 ) -> None:
     assert read(text) == expected
-
-
-def test_create_table_as_select_is_read_as_a_job() -> None:
-    text = (
-        "CREATE TABLE IF NOT EXISTS db.t COMMENT 'x' PARTITIONED BY (P) CLUSTERED BY (a) INTO 2"
-        " BUCKETS STORED AS ORC TBLPROPERTIES ('a'='b') AS SELECT a, p FROM s WHERE a > 1"
-    )
-    assert read(text, "db") == CreateAsSpec(
-        target="db.t",
-        source=SourceSpec(
-            query="SELECT a, p FROM `__hiveacid_1` AS `s` WHERE a > 1",
-            tables={"__hiveacid_1": "db.s"},
-        ),
-        partition_columns=("p",),
-        bucket_columns=("a",),
-        num_buckets=2,
-        comment="x",
-        properties={"a": "b"},
-        if_not_exists=True,
-    )
 
 
 def test_the_default_database_is_added_to_names_without_one() -> None:

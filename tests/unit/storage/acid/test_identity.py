@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import random
 
-import pyarrow as pa
-
 from airflow_hiveacid.storage.acid.identity import Key, Keys
+from tests.unit.storage.orc_tables import identities
 
 ROWS: list[Key] = [
     (-(1 << 63), -5, 0),
@@ -22,11 +21,7 @@ ROWS: list[Key] = [
 
 
 def keys(rows: list[Key]) -> Keys:
-    columns = list(zip(*rows, strict=True)) or [(), (), ()]
-    types = (pa.int64(), pa.int32(), pa.int64())
-    names = ("originalTransaction", "bucket", "rowId")
-    arrays = [pa.array(c, t) for c, t in zip(columns, types, strict=True)]
-    return Keys.of(pa.RecordBatch.from_arrays(arrays, names=list(names)))
+    return Keys.of(identities(rows))
 
 
 def test_keys_are_read_as_tuples() -> None:

@@ -33,6 +33,12 @@ def stream(*batches: list[Row]) -> Iterator[pa.RecordBatch]:
     return iter([batch(rows) for rows in batches])
 
 
+def lazily(opened: list[str], name: str, *rows: Row) -> Iterator[pa.RecordBatch]:
+    """A stream that notes when it is opened."""
+    opened.append(name)
+    yield batch([*rows])
+
+
 def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
     return [
         tuple(values)
@@ -77,15 +83,9 @@ def test_a_run_of_rows_from_one_stream_is_not_copied() -> None:
 
 def test_a_stream_is_opened_only_when_the_merge_reaches_its_lower_bound() -> None:
     opened: list[str] = []
-
-    def lazily(name: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
-        opened.append(name)
-        yield batch(rows)
-
-    merged = merge.merge_sorted(
-        [lazily("late", [row(7, 0)]), lazily("early", [row(1, 0)]), lazily("middle", [row(3, 0)])],
-        [(5, 0, 0), (0, 0, 0), (2, 0, 0)],
-    )
+    starts = {"late": 7, "early": 1, "middle": 3}
+    streams = [lazily(opened, name, row(start, 0)) for name, start in starts.items()]
+    merged = merge.merge_sorted(streams, [(5, 0, 0), (0, 0, 0), (2, 0, 0)])
     seen = [(rows_of([one])[0][0], list(opened)) for one in merged]
     assert seen == [
         (1, ["early"]),
@@ -127,15 +127,11 @@ def test_many_long_streams_are_merged_in_groups(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_merge_returns_rows_of_a_stream_before_it_opens_a_later_stream() -> None:
     opened: list[str] = []
-
-    def lazily(name: str, rows: list[Row]) -> Iterator[pa.RecordBatch]:
-        opened.append(name)
-        yield batch(rows)
-
-    merged = merge.merge_sorted(
-        [lazily("first", [row(1, 0), row(3, 0)]), lazily("second", [row(3, 1)])],
-        [(1, 0, 0), (3, B0, 1)],
+    first, second = (
+        lazily(opened, "first", row(1, 0), row(3, 0)),
+        lazily(opened, "second", row(3, 1)),
     )
+    merged = merge.merge_sorted([first, second], [(1, 0, 0), (3, B0, 1)])
     assert [r[0] for r in rows_of([next(merged)])] == [1, 3]
     assert opened == ["first"]
     assert [r[2] for r in rows_of(merged)] == [1]

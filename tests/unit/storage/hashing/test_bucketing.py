@@ -11,63 +11,23 @@ from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.hashing import bucket_ids, row_hashes, timestamp_bytes
 from airflow_hiveacid.storage.values.column_types import arrow_type
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from tests.support.cases import tables_of
+from tests.support.writer_cases import NANOSECONDS, array_of
 
-NAN = float("nan")
-# Version 1 and 2. Those of Trino's TestHiveBucketing first, then ours over the same rules.
-VECTORS = [
-    ("string", "Trino rocks", 1132136730, -399107423),
-    ("smallint", 300, 300, 2107031704),
-    ("smallint", -32768, -32768, 1342976838),
-    ("int", 300000, 300000, -678663480),
-    ("int", -2147483648, -2147483648, 1194881028),
-    ("int", 2147483647, 2147483647, 1133859967),
-    ("bigint", 300000000000, -647710651, -888935297),
-    ("bigint", -(2**63), -2147483648, 1728983947),
-    ("float", 12.34, 1095069860, -381747602),
-    ("float", NAN, 2143289344, -480354314),
-    ("double", 12.34, 986311098, -2070733568),
-    ("double", NAN, 2146959360, 1138026565),
-    ("varchar(5)", "", 1, -965378730),
-    ("string", "", 0, -965378730),
-    ("varchar(20)", "test string", -189841218, -138301454),
-    ("string", "test string", -318923937, -138301454),
-    ("string", "强大的Trino引擎", 1688501507, 1784416344),
-    ("date", dt.date(1970, 1, 1), 0, 1362653161),
-    ("date", dt.date(2015, 11, 19), 16758, 8542395),
-    ("date", dt.date(1950, 11, 19), -6983, -431619185),
-    ("array<smallint>", [5, 8, 13], 5066, -905011156),
-    ("array<array<bigint>>", [[10, 20], [-10, -20], [None]], 326368, 611324477),
-    (
-        "map<string,bigint>",
-        [("key", 123), ("key2", 123456789), ("key3", -123456)],
-        127880789,
-        -1910999650,
-    ),
-    ("boolean", True, 1, 1),
-    ("tinyint", -5, -5, -5),
-    ("char(6)", "hive  ", 4126449, -1992589179),
-    ("string", "é", -1978, -527561221),
-    ("float", 1.0, 1065353216, 1379734019),
-    ("decimal(10,2)", Decimal("12.34"), 38256, 1616447396),
-    ("decimal(10,1)", Decimal("-0.5"), -154, -1283825982),
-    ("decimal(10,2)", Decimal("0.00"), 0, 500407381),
-    ("timestamp", dt.datetime(1970, 1, 1), None, 1362653161),  # noqa: DTZ001 - wall clock
-    ("timestamp", dt.datetime(2020, 1, 1, 0, 0, 0, 123000), None, 223371030),  # noqa: DTZ001 - as above
-    ("struct<a:int,b:string>", {"a": 7, "b": "x"}, 337, 585494034),
-]
 BUCKETS = 1009
+TABLES = tables_of(__file__)
 
 
 def expected(total: int) -> int:
     return (total & 0x7FFFFFFF) % BUCKETS
 
 
-@pytest.mark.parametrize(("text", "value", "old", "new"), VECTORS)
+@pytest.mark.parametrize(("text", "value", "old", "new"), TABLES["hashed"])
 def test_a_value_is_hashed_to_the_same_bucket_as_in_hive(
     text: str, value: object, old: int | None, new: int
 ) -> None:
     hive_type = parse_type(text)
-    array = pa.array([None, value, None, value], arrow_type(hive_type))
+    array = array_of(text, [None, value, None, value], NANOSECONDS)
     for version, total in ((1, old), (2, new)):
         if total is None:
             continue
@@ -99,6 +59,12 @@ def hashes_of(text: str, *values: object, version: int) -> list[int]:
     return found
 
 
+def hashes_of_bytes(data: str) -> list[int]:
+    same = pa.array([bytes.fromhex(data)], pa.binary()).view(pa.string())
+    found: list[int] = row_hashes([same], [parse_type("string")], 2).tolist()
+    return found
+
+
 @pytest.mark.parametrize(
     ("text", "value", "words"),
     [
@@ -120,51 +86,19 @@ def test_a_long_decimal_is_hashed_word_by_word_from_the_highest_word(
     assert hashes_of(text, sign * Decimal(value), version=1) == [expected]
 
 
-@pytest.mark.parametrize(
-    ("value", "data"),
-    [
-        ("-1.28", b"\x80"),
-        ("1.27", b"\x7f"),
-        ("1.28", b"\x00\x80"),
-        ("-1.29", b"\xff\x7f"),
-        ("-327.68", b"\x80\x00"),
-        ("327.68", b"\x00\x80\x00"),
-        ("-0.01", b"\xff"),
-    ],
-)
-def test_a_decimal_is_hashed_over_the_shortest_byte_form_as_in_java(
-    value: str, data: bytes
-) -> None:
+@pytest.mark.parametrize(("value", "data"), TABLES["shortest bytes"])
+def test_a_decimal_is_hashed_over_the_shortest_byte_form_as_in_java(value: str, data: str) -> None:
     # BigInteger.toByteArray, hashed as the same bytes of a string are.
-    same = pa.array([data], pa.binary()).view(pa.string())
-    expected = row_hashes([same], [parse_type("string")], 2).tolist()
-    assert hashes_of("decimal(10,2)", Decimal(value), version=2) == expected
+    assert hashes_of("decimal(10,2)", Decimal(value), version=2) == hashes_of_bytes(data)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "nanos", "data"),
-    [
-        (0, 0, "00000000"),
-        (2**31 - 1, 0, "7fffffff"),
-        (2**31 - 1, 500_000_000, "ffffffff05"),
-        (-1, 0, "ffffffffffff"),
-        (-2, 500_000_000, "fffffffefaff"),
-        (2**31, 0, "80000000ff01"),
-        (2**31, 500_000_000, "80000000fa01"),
-        (2**32 + 5, 120_000_000, "80000005ea02"),
-        (-(2**31) - 1, 0, "fffffffffffe"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "nanos", "data"), TABLES["timestamps"])
 def test_a_timestamp_before_1970_or_after_2038_is_hashed_over_hives_byte_form(
     seconds: int, nanos: int, data: str
 ) -> None:
-    # TimestampWritableV2.convertTimestampToBytes: 31 bits of the seconds, nanoseconds backwards and
-    # below zero when the rest of the seconds follows.
     assert timestamp_bytes(seconds, nanos).hex() == data
-    same = pa.array([bytes.fromhex(data)], pa.binary()).view(pa.string())
-    expected = row_hashes([same], [parse_type("string")], 2).tolist()
     moment = {"seconds": seconds, "nanos": nanos}
-    assert hashes_of("timestamp", moment, version=2) == expected
+    assert hashes_of("timestamp", moment, version=2) == hashes_of_bytes(data)
 
 
 def test_an_unknown_bucketing_version_is_refused() -> None:

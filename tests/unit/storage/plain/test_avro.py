@@ -14,21 +14,15 @@ from typing import Any, Final
 import fastavro
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.table import (
     UNPARTITIONED,
-    Column,
     FileFormat,
     PartitionInfo,
-    PartitionName,
     Storage,
-    TableInfo,
-    TableRef,
 )
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.avro_schema import (
     check_avro,
     check_avro_alike,
@@ -37,13 +31,12 @@ from airflow_hiveacid.storage.plain.avro_schema import (
 )
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows, rows_of
-from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import plain_file
+from tests.unit.storage.writing import FS, columns_of, lines_of, partition_of, table_of, write_rows
 
-FS: Final = LocalFileSystem()
 TYPES: Final = {
     "id": "int",
     "bo": "boolean",
@@ -84,10 +77,6 @@ FULL: Final = (
 EMPTY: Final = (2, *(None,) * (len(TYPES) - 1))
 
 
-def columns_of(types: Mapping[str, str]) -> list[Column]:
-    return [Column(name=name, type=type_) for name, type_ in types.items()]
-
-
 def plain(path: Path, **other: Any) -> PlainFile:  # noqa: ANN401
     return plain_file(path, FileFormat.AVRO, **other)
 
@@ -95,9 +84,8 @@ def plain(path: Path, **other: Any) -> PlainFile:  # noqa: ANN401
 def write(folder: Path, types: Mapping[str, str], *rows: Sequence[Any]) -> PlainFile:
     columns, path = columns_of(types), folder / "base_0000001" / "000000_0"
     named = [dict(zip(types, row, strict=True)) for row in rows]
-    with rows_writer(FileFormat.AVRO, FS, str(path), columns, WriterOptions(), "d.t") as out:
-        out.write(pa.array(named, _in_micros(row_type(columns))))
-        done = out.close()
+    array = pa.array(named, _in_micros(row_type(columns)))
+    done = write_rows(path, FileFormat.AVRO, columns, array, table="d.t")
     assert (done.rows, done.size_bytes) == (len(rows), path.stat().st_size)
     assert rows_of(FileFormat.AVRO)(FS, str(path), done.size_bytes) == len(rows)
     return plain(path)
@@ -118,11 +106,13 @@ def read(file: PlainFile, types: Mapping[str, str], **options: Any) -> list[tupl
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def stored(folder: Path, schema: Any, *records: Any, **said: str) -> PlainFile:  # noqa: ANN401
+def stored(
+    folder: Path, schema: object, *records: object, codec: str = "null", **said: str
+) -> PlainFile:
     """A file of somebody's."""
     path = folder / "000000_0"
     with path.open("wb") as out:
-        fastavro.writer(out, fastavro.parse_schema(schema), records, metadata=said)
+        fastavro.writer(out, fastavro.parse_schema(schema), records, codec=codec, metadata=said)
     return plain(path)
 
 
@@ -216,38 +206,12 @@ def test_values_that_avro_cannot_store_are_refused_and_leave_no_file(
 
 def test_strings_with_invalid_utf8_are_refused(tmp_path: Path) -> None:
     texts = pa.array([b"\xff"], pa.binary()).view(pa.string())
-    column = Column(name="c", type="string")
-    with (
-        rows_writer(FileFormat.AVRO, FS, str(tmp_path / "f"), [column], WriterOptions()) as out,
-        pytest.raises(errors.TypeMismatchError, match="UTF-8"),
-    ):
-        out.write(pa.StructArray.from_arrays([texts], names=["c"]))
+    rows = pa.StructArray.from_arrays([texts], names=["c"])
+    with pytest.raises(errors.TypeMismatchError, match="UTF-8"):
+        write_rows(tmp_path / "f", FileFormat.AVRO, columns_of({"c": "string"}), rows)
 
 
-@pytest.mark.parametrize(
-    ("schema", "wanted", "why"),
-    [
-        (["null", "int"], "int", None),
-        (["int", "null"], "tinyint", None),
-        ("int", "bigint", None),
-        ("long", "int", "is stored as long, not as int"),
-        ("int", "date", "is stored as int, not as date int"),
-        (["null", "int", "string"], "int", "is stored as"),
-        ({"type": "fixed", "name": "f", "size": 4}, "binary", "fixed"),
-        ({"type": "enum", "name": "e", "symbols": ["A"]}, "string", "enum"),
-        ({"type": "long", "logicalType": "timestamp-micros"}, "timestamp", "timestamp-micros"),
-        (
-            {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-            "decimal(7,2)",
-            "decimal bytes 9",
-        ),
-        ({"type": "bytes", "logicalType": "decimal", "precision": 7}, "decimal(7,0)", None),
-        ({"type": "array", "items": "long"}, "array<int>", "is stored as long"),
-        ({"type": "map", "values": "long"}, "array<int>", "is stored as map"),
-        (of_one("long"), "struct<c:int>", "is stored as long"),
-        (of_one("long"), "struct<other:int>", None),
-    ],
-)
+@pytest.mark.parametrize(("schema", "wanted", "why"), tables_of(__file__)["stored types"])
 def test_a_column_stored_with_an_unexpected_type_is_refused(
     schema: Any,  # noqa: ANN401 - as JSON has it
     wanted: str,
@@ -296,11 +260,9 @@ def test_a_block_with_more_rows_than_it_states_is_corrupt(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "snappy"])
 def test_files_with_every_supported_compression_are_read(tmp_path: Path, codec: str) -> None:
-    path = tmp_path / "000000_0"
-    schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": ["null", "int"]}]}
-    with path.open("wb") as out:
-        fastavro.writer(out, schema, [{"c": 7}, {"c": None}], codec=codec)
-    assert read(plain(path), {"c": "int"}) == [(7,), (None,)]
+    file = stored(tmp_path, of_one(["null", "int"]), {"c": 7}, {"c": None}, codec=codec)
+    path = Path(file.path)
+    assert read(file, {"c": "int"}) == [(7,), (None,)]
     content = bytearray(path.read_bytes())
     at = content.index(content[-16:]) + 16 + 2  # behind the first mark and two lengths
     content[at : at + 2] = b"\xff\xff"
@@ -314,12 +276,9 @@ def test_files_with_every_supported_compression_are_read(tmp_path: Path, codec: 
 
 
 def test_the_error_for_an_unsupported_compression_names_it(tmp_path: Path) -> None:
-    path = tmp_path / "000000_0"
-    schema = {"type": "record", "name": "r", "fields": [{"name": "c", "type": "int"}]}
-    with path.open("wb") as out:
-        fastavro.writer(out, schema, [{"c": 7}], codec="xz")
+    file = stored(tmp_path, of_one("int"), {"c": 7}, codec="xz")
     with pytest.raises(errors.UnsupportedFileError, match="Avro compressed with xz cannot be read"):
-        read(plain(path), {"c": "int"})
+        read(file, {"c": "int"})
 
 
 def test_damage_at_any_position_raises_only_typed_errors(tmp_path: Path) -> None:
@@ -362,31 +321,21 @@ def test_tables_with_unsupported_types_or_schema_properties_are_refused(
 
 
 def test_writing_a_partition_with_different_column_types_is_refused() -> None:
-    table = TableInfo(
-        ref=TableRef("d", "t"),
-        location="/d/t",
-        columns=tuple(columns_of({"a": "bigint", "b": "string"})),
-        storage=Storage(format=FileFormat.AVRO),
-    )
-
-    def partition(**types: str) -> PartitionInfo:
-        name = PartitionName(("p",), ("x",))
-        return PartitionInfo(name=name, location="/", columns=tuple(columns_of(types)))
-
-    check_avro_alike(table, [partition(a="bigint"), PartitionInfo(name=UNPARTITIONED, location="")])
+    table = table_of({"a": "bigint", "b": "string"}, FileFormat.AVRO)
+    alike, other = (partition_of(FileFormat.AVRO, {"a": type_}) for type_ in ("bigint", "int"))
+    check_avro_alike(table, [alike, PartitionInfo(name=UNPARTITIONED, location="")])
     with pytest.raises(
         errors.UnsupportedTableError, match="p=x has the type int for column a, not bigi"
     ):
-        check_avro_alike(table, [partition(a="int")])
+        check_avro_alike(table, [other])
     orc = dataclasses.replace(table, storage=Storage(format=FileFormat.ORC))
-    check_avro_alike(orc, [partition(a="int")])
+    check_avro_alike(orc, [other])
 
 
 def test_rows_are_converted_to_json_as_hive_shows_them(tmp_path: Path) -> None:
     file = write(tmp_path, TYPES, FULL)
-    types = [parse_type(type_) for type_ in TYPES.values()]
-    (batch,) = read_rows(file, columns_of(TYPES), timestamps=TimestampForm.PAIR)
-    (line,) = json_lines(batch, types)
+    batches = read_rows(file, columns_of(TYPES), timestamps=TimestampForm.PAIR)
+    (line,) = lines_of(batches, columns_of(TYPES))
     shown = json.loads(line)
     assert shown[11] == "pad "
     assert shown[14] == "1969-07-20 12:00:00.5"

@@ -10,7 +10,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedFileError
@@ -18,50 +17,36 @@ from airflow_hiveacid.format.ids import BucketId
 from airflow_hiveacid.format.names import STAGING_PREFIX
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
-from airflow_hiveacid.format.types import parse_type
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain.compact import PlainCompaction, compact_plain, put_together
 from airflow_hiveacid.storage.plain.files import PlainFile, plain_files
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.stores.staging import Staging
-from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
 from tests.unit.storage.orc_tables import plain_file
+from tests.unit.storage.writing import columns_of, lines_of, write_rows
 
-FS: Final = LocalFileSystem()
-FORMATS: Final = {
-    "orc": FileFormat.ORC,
-    "parquet": FileFormat.PARQUET,
-    "avro": FileFormat.AVRO,
-    "text": FileFormat.TEXT,
-}
 CASES: Final = [
     case
     for case in plain_cases()
-    if case.format in FORMATS
-    and not case.partitions
+    if not case.partitions
     and not case.name.startswith(("stray", "renamed_orc", "nothing", "header"))
 ]
 OLD: Final = [c for c in CASES if re.match("ancient_(parquet|avro)", c.name)]
 
 
-def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]:
-    """The rows before and after, and where the latter are."""
-    columns = tuple(Column(name=name, type=kind) for name, kind in case.columns)
-    format_ = FORMATS[case.format]
-    state = resolve(
-        list_table(str(case.folder / "table")),
-        ValidWriteIdList.parse(case.write_ids),
-        ValidTxnList.parse(case.txns),
-        TransactionalKind.INSERT_ONLY,
-    )
-    work = PlainCompaction(
+def compaction(
+    folder: Path,
+    files: tuple[PlainFile, ...],
+    columns: tuple[Column, ...],
+    format_: FileFormat,
+) -> PlainCompaction:
+    return PlainCompaction(
         table=TableRef("default", "t"),
-        files=plain_files(state, format_, with_originals=False),
+        files=files,
         columns=columns,
         format=format_,
         number=BucketId(3),
@@ -69,6 +54,19 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
         staging=Staging(location=str(folder), token="t"),
         options=WriterOptions(),
     )
+
+
+def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]:
+    """The rows before and after, and where the latter are."""
+    columns, format_ = columns_of(dict(case.columns)), FileFormat[case.format.upper()]
+    state = resolve(
+        list_table(str(case.folder / "table")),
+        ValidWriteIdList.parse(case.write_ids),
+        ValidTxnList.parse(case.txns),
+        TransactionalKind.INSERT_ONLY,
+    )
+    files = plain_files(state, format_, with_originals=False)
+    work = compaction(folder, files, columns, format_)
     written = compact_plain(work, "attempt")
     path = work.staging.attempt_path("base_0000009", "000003_0", "attempt")
     made = plain_file(path, format_)
@@ -77,8 +75,7 @@ def compacted(case: PlainCase, folder: Path) -> tuple[list[str], list[str], str]
         return [
             line
             for file in files
-            for batch in read_rows(file, columns, timestamps=TimestampForm.PAIR)
-            for line in json_lines(batch, [parse_type(c.type) for c in columns])
+            for line in lines_of(read_rows(file, columns, timestamps=TimestampForm.PAIR), columns)
         ]
 
     after = rows((made,))
@@ -116,24 +113,13 @@ def test_a_compaction_keeps_nanoseconds_in_parquet(tmp_path: Path) -> None:
 
 def test_a_compaction_keeps_timestamps_of_the_year_9999_in_parquet(tmp_path: Path) -> None:
     far = dt.datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001 - a wall clock's
-    columns = (Column(name="t", type="timestamp"),)
-    source = str(tmp_path / "000000_0")
-    with rows_writer(FileFormat.PARQUET, FS, source, columns, WriterOptions()) as writer:
-        writer.write(pa.array([{"t": far}], pa.struct([("t", pa.timestamp("us"))])))
-        writer.close()
+    columns, source = columns_of({"t": "timestamp"}), tmp_path / "000000_0"
+    rows = pa.array([{"t": far}], pa.struct([("t", pa.timestamp("us"))]))
+    write_rows(source, FileFormat.PARQUET, columns, rows)
     file = plain_file(source, FileFormat.PARQUET)
-    work = PlainCompaction(
-        table=TableRef("default", "t"),
-        files=(file,),
-        columns=columns,
-        format=FileFormat.PARQUET,
-        number=BucketId(0),
-        directory="base_0000009",
-        staging=Staging(location=str(tmp_path), token="t"),
-        options=WriterOptions(),
-    )
+    work = compaction(tmp_path, (file,), columns, FileFormat.PARQUET)
     compact_plain(work, "attempt")
-    made = work.staging.attempt_path("base_0000009", "000000_0", "attempt")
+    made = work.staging.attempt_path("base_0000009", "000003_0", "attempt")
     stored = pq.ParquetFile(made, coerce_int96_timestamp_unit="us").read()
     assert stored.column("t").to_pylist() == [far]
 
@@ -154,15 +140,7 @@ def test_instants_of_64_bits_are_not_made_into_times_of_one_zone(tmp_path: Path)
     path.parent.mkdir()
     times = pa.array([dt.datetime(2024, 1, 5, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({"at": times}), path)
-    work = PlainCompaction(
-        table=TableRef("default", "t"),
-        files=(plain_file(path, FileFormat.PARQUET),),
-        columns=(Column(name="at", type="timestamp"),),
-        format=FileFormat.PARQUET,
-        number=BucketId(0),
-        directory="base_0000002",
-        staging=Staging(location=str(tmp_path), token="1-a"),
-        options=WriterOptions(),
-    )
+    file = plain_file(path, FileFormat.PARQUET)
+    work = compaction(tmp_path, (file,), columns_of({"at": "timestamp"}), FileFormat.PARQUET)
     with pytest.raises(UnsupportedFileError, match=r"isAdjustedToUTC.*INSERT OVERWRITE"):
         compact_plain(work, "a")

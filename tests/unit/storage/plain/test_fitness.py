@@ -4,40 +4,19 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedTableError
 from airflow_hiveacid.format.table import (
-    Column,
     FileFormat,
     PartitionInfo,
-    PartitionName,
-    Storage,
     TableInfo,
-    TableRef,
 )
 from airflow_hiveacid.storage.plain.files import check_files_readable, check_files_writable
+from tests.unit.storage.writing import partition_of, table_of
 
 AVRO, TEXT = FileFormat.AVRO, FileFormat.TEXT
+INT = {"a": "int"}
 
 
 def table(type_: str, format_: FileFormat, **parameters: str) -> TableInfo:
-    return TableInfo(
-        ref=TableRef("d", "t"),
-        location="/d/t",
-        columns=(Column(name="a", type=type_),),
-        storage=Storage(format=format_),
-        parameters=parameters,
-    )
-
-
-def partition(
-    format_: FileFormat, type_: str | None = None, **parameters: str
-) -> list[PartitionInfo]:
-    return [
-        PartitionInfo(
-            name=PartitionName(("p",), ("x",)),
-            location="/d/t/p=x",
-            storage=Storage(format=format_, parameters=tuple(parameters.items())),
-            columns=None if type_ is None else (Column(name="a", type=type_),),
-        )
-    ]
+    return table_of({"a": type_}, format_, parameters)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +36,13 @@ def test_tables_that_cannot_be_read_in_their_format_are_refused(found: TableInfo
     [
         (table("map<int,int>", AVRO), [], "keys of int"),
         (table("int", TEXT, **{"skip.header.line.count": "1"}), [], "first rows"),
-        (table("int", AVRO), partition(FileFormat.ORC), "partition p=x is stored as ORC"),
-        (table("bigint", AVRO), partition(AVRO, "int"), "has the type int for column a"),
-        (table("int", TEXT), partition(TEXT, **{"field.delim": ";"}), "other delimiters"),
+        (table("int", AVRO), [partition_of(FileFormat.ORC)], "partition p=x is stored as ORC"),
+        (
+            table("bigint", AVRO),
+            [partition_of(AVRO, INT)],
+            "has the type int for column a",
+        ),
+        (table("int", TEXT), [partition_of(TEXT, **{"field.delim": ";"})], "other delimiters"),
     ],
 )
 def test_tables_and_partitions_that_cannot_be_written_in_their_format_are_refused(
@@ -70,5 +53,5 @@ def test_tables_and_partitions_that_cannot_be_written_in_their_format_are_refuse
 
 
 def test_files_that_keep_the_delimiters_of_their_partition_may_be_compacted() -> None:
-    into = partition(TEXT, **{"field.delim": ";"})
-    check_files_writable(table("int", TEXT), into, keeps_text_form=True)
+    into = partition_of(TEXT, **{"field.delim": ";"})
+    check_files_writable(table("int", TEXT), [into], keeps_text_form=True)

@@ -9,21 +9,14 @@ import pytest
 
 from airflow_hiveacid.format.errors import UnsupportedFileError
 from airflow_hiveacid.format.snapshot import ValidTxnList, ValidWriteIdList
-from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.format.types import parse_type
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.plain.rows import scan_plain
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm
 from airflow_hiveacid.storage.values.convert import Matching
-from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.judges.golden_plain import PlainCase, plain_cases
+from tests.unit.storage.writing import columns_of, lines_of
 
-FORMATS = {
-    "orc": FileFormat.ORC,
-    "parquet": FileFormat.PARQUET,
-    "avro": FileFormat.AVRO,
-    "text": FileFormat.TEXT,
-}
 # As the steps of the case say.
 FORMS = {"header_text": TextForm(delimiter=",", header_lines=1)}
 CASES = plain_cases()
@@ -41,24 +34,23 @@ def rows_of(
     with_originals: bool = False,
     matching: Matching = Matching.UNAMBIGUOUS,
 ) -> list[str]:
-    columns = [Column(name=name, type=kind) for name, kind in case.columns]
-    types = [parse_type(column.type) for column in columns]
+    columns = columns_of(dict(case.columns))
 
     def found() -> Iterator[str]:
         for values, place in case.places():
-            for batch in scan_plain(
+            batches = scan_plain(
                 str(place),
                 columns,
-                FORMATS[case.format],
+                FileFormat[case.format.upper()],
                 ValidWriteIdList.parse(write_ids or case.write_ids),
                 ValidTxnList.parse(case.txns),
                 with_originals=with_originals,
                 text=FORMS.get(case.name, DEFAULT_TEXT),
                 timestamps=TimestampForm.PAIR,
                 matching=matching,
-            ):
-                for line in json_lines(batch, types):
-                    yield json.dumps([*json.loads(line), *values])
+            )
+            for line in lines_of(batches, columns):
+                yield json.dumps([*json.loads(line), *values])
 
     return sorted(found())
 
@@ -112,7 +104,7 @@ def test_a_renamed_orc_column_is_refused_unless_the_matching_is_given(
     assert rows_of(case, matching=matching) == sorted(map(json.dumps, case.rows))
 
 
-@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("format_", ["orc", "parquet", "avro", "text"])
 def test_rows_of_open_and_aborted_writes_are_invisible(format_: str) -> None:
     case = next(c for c in CASES if (c.version, c.name) == ("4.0.1", f"overwrite_{format_}"))
     table, high, none, *_ = case.write_ids.split(":")

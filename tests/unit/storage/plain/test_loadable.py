@@ -13,11 +13,9 @@ import pytest
 from airflow_hiveacid.format import errors
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
 from airflow_hiveacid.format.table import (
-    Column,
     FileFormat,
     PartitionInfo,
     PartitionName,
-    Storage,
     TableInfo,
     TableRef,
     TransactionalKind,
@@ -27,15 +25,18 @@ from airflow_hiveacid.storage.orc.footer import OrcType, TypeKind
 from airflow_hiveacid.storage.orc.tail import parse_tail
 from airflow_hiveacid.storage.plain.loadable import LoadableFile, copy_file, loadable_files
 from airflow_hiveacid.storage.plain.stored import is_stored_as
+from airflow_hiveacid.storage.values.column_types import row_type
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import (
-    COLUMNS,
     insert,
     write_acid,
     write_last_second_before_1970,
     write_plain,
 )
 from tests.unit.storage.parquet_decimals import mark_as_decimal
+from tests.unit.storage.writing import columns_of, table_of
 
+TABLES = tables_of(__file__)
 ROWS = [{"id": 1, "name": "a"}, {"id": 2, "name": None}]
 V3, V4 = MetastoreGeneration.V3, MetastoreGeneration.V4
 
@@ -46,12 +47,12 @@ def table(
     location: str = "file:/warehouse/t",
 ) -> TableInfo:
     is_orc = format_ is FileFormat.ORC
-    return TableInfo(
+    return table_of(
+        columns or {"id": "int", "name": "string"},
+        format_,
         ref=TableRef("db", "t"),
         location=location,
-        columns=tuple(Column(name=n, type=t) for n, t in columns.items()) if columns else COLUMNS,
         kind=TransactionalKind.FULL_ACID if is_orc else TransactionalKind.INSERT_ONLY,
-        storage=Storage(format=format_),
     )
 
 
@@ -60,6 +61,13 @@ def found(
 ) -> list[tuple[str, int]]:
     files = loadable_files(into or table(), str(location), generation)
     return [(Path(file.uri).name, file.rows) for file in files]
+
+
+def not_loaded(
+    why: str, location: Path, into: TableInfo | None = None, generation: MetastoreGeneration = V4
+) -> None:
+    with pytest.raises(errors.SourceUnreadableError, match=why):
+        found(location, into, generation)
 
 
 def parquet(path: Path, columns: dict[str, pa.Array], **options: Any) -> Path:  # noqa: ANN401
@@ -97,8 +105,7 @@ def test_a_missing_or_empty_directory_or_one_with_subdirectories_is_not_loaded(
         found(tmp_path)
     write_plain(tmp_path / "a/000000_0", ROWS)
     (tmp_path / "a/b").mkdir()
-    with pytest.raises(errors.SourceUnreadableError, match="holds the directory b"):
-        found(tmp_path / "a")
+    not_loaded("holds the directory b", tmp_path / "a")
 
 
 @pytest.mark.parametrize("below", ["", "delta_1_1_0", "delta_1_1_0/000000_0"])
@@ -145,53 +152,22 @@ def test_a_tables_location_on_a_store_is_found(location: str, home: str) -> None
 
 def test_files_of_a_full_acid_table_are_not_loaded_as_flat_files(tmp_path: Path) -> None:
     write_acid(tmp_path / "bucket_00000", [insert(1, 0, 1)])
-    with pytest.raises(errors.SourceUnreadableError, match="columns of a full-ACID table's file"):
-        found(tmp_path)
+    not_loaded("columns of a full-ACID table's file", tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("row", "columns", "why"),
-    [
-        ({"name": pa.string(), "id": pa.int32()}, None, "its columns are name, id"),
-        ({"ID": pa.int32(), "name": pa.string()}, None, "its columns are ID, name"),
-        ({"id": pa.int32(), "name": pa.string(), "x": pa.int8()}, None, "columns are id, name, x"),
-        ({"id": pa.int64(), "name": pa.string()}, None, "id is not stored as int"),
-        ({"id": pa.int16(), "name": pa.string()}, None, "id is not stored as int"),
-        ({"id": pa.int32()}, None, "its columns are id, but the table's are id, name"),
-        ({"_col0": pa.int32(), "_col1": pa.string()}, None, "its columns are _col0, _col1"),
-        ({"c": pa.float32()}, {"c": "double"}, "c is not stored as double"),
-        ({"c": pa.decimal128(8, 2)}, {"c": "decimal(9,2)"}, r"c is not stored as decimal\(9,2\)"),
-        ({"id": pa.int32(), "name": pa.binary()}, None, "name is not stored as string"),
-        ({"c": pa.string()}, {"c": "varchar(5)"}, "c is not stored as varchar"),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,1)"}, r"c is not stored as decimal\(9,1\)"),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(8,2)"}, r"c is not stored as decimal\(8,2\)"),
-        ({"c": pa.struct([("b", pa.int32())])}, {"c": "struct<a:int>"}, "c is not stored"),
-        ({"c": pa.list_(pa.int64())}, {"c": "array<int>"}, "c is not stored"),
-    ],
-)
+@pytest.mark.parametrize(("stored", "columns", "why"), TABLES["different columns"])
 def test_a_file_with_different_columns_is_not_loaded(
-    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None, why: str
+    tmp_path: Path, stored: dict[str, str], columns: dict[str, str] | None, why: str
 ) -> None:
-    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
-    with pytest.raises(errors.SourceUnreadableError, match=why):
-        found(tmp_path, table(columns))
+    write_plain(tmp_path / "f", [dict.fromkeys(stored)], row=row_type(columns_of(stored)))
+    not_loaded(why, tmp_path, table(columns))
 
 
-@pytest.mark.parametrize(
-    ("row", "columns"),
-    [
-        ({"id": pa.int32(), "name": pa.string()}, None),
-        ({"c": pa.decimal128(9, 2)}, {"c": "decimal(9,2)"}),
-        (
-            {"c": pa.map_(pa.string(), pa.struct([("a", pa.list_(pa.int8()))]))},
-            {"c": "map<string,struct<a:array<tinyint>>>"},
-        ),
-    ],
-)
+@pytest.mark.parametrize(("stored", "columns"), TABLES["same columns"])
 def test_a_file_with_the_types_of_the_table_is_loaded(
-    tmp_path: Path, row: dict[str, pa.DataType], columns: dict[str, str] | None
+    tmp_path: Path, stored: dict[str, str], columns: dict[str, str] | None
 ) -> None:
-    write_plain(tmp_path / "f", [dict.fromkeys(row)], row=pa.struct(list(row.items())))
+    write_plain(tmp_path / "f", [dict.fromkeys(stored)], row=row_type(columns_of(stored)))
     assert found(tmp_path, table(columns)) == [("f", 1)]
 
 
@@ -235,23 +211,20 @@ def test_old_times_of_an_unknown_calendar_are_not_loaded(
     if is_loaded:
         assert found(tmp_path, into) == [("f", 1)]
     else:
-        with pytest.raises(errors.SourceUnreadableError, match="the calendar of its old times"):
-            found(tmp_path, into)
+        not_loaded("the calendar of its old times", tmp_path, into)
 
 
 def test_times_without_statistics_are_treated_as_old(tmp_path: Path) -> None:
     day = pa.struct([("c", pa.date32())])
     stripe = [{"c": dt.date(2020, 1, 1)}]
     write_plain(tmp_path / "f", stripe, stripe, row=day)  # its footer holds no statistics
-    with pytest.raises(errors.SourceUnreadableError, match="the calendar of its old times"):
-        found(tmp_path, table({"c": "date"}))
+    not_loaded("the calendar of its old times", tmp_path, table({"c": "date"}))
 
 
 def test_zstd_files_are_not_loaded_into_a_table_of_hive_3(tmp_path: Path) -> None:
     write_plain(tmp_path / "f", ROWS, compression="zstd")
     assert found(tmp_path) == [("f", 2)]
-    with pytest.raises(errors.SourceUnreadableError, match=r"ZSTD, which Hive 3\.1 does not know"):
-        found(tmp_path, generation=V3)
+    not_loaded(r"ZSTD, which Hive 3\.1 does not know", tmp_path, generation=V3)
 
 
 def test_a_file_of_a_different_format_is_not_loaded(tmp_path: Path) -> None:
@@ -263,8 +236,7 @@ def test_a_file_of_a_different_format_is_not_loaded(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedFileError, match="stored as text"):
         found(tmp_path, table(format_=FileFormat.TEXT))
     (tmp_path / "f.csv").write_text("")
-    with pytest.raises(errors.SourceUnreadableError, match="it is empty"):
-        found(tmp_path)
+    not_loaded("it is empty", tmp_path)
 
 
 # ---- Parquet -------------------------------------------------------------------------------------
@@ -275,29 +247,24 @@ def test_parquet_columns_are_matched_by_name(tmp_path: Path) -> None:
     parquet(tmp_path / "a/f", {"name": pa.array(["a"]), "ID": pa.array([1], pa.int32())})
     assert found(tmp_path / "a", into) == [("f", 1)]
     parquet(tmp_path / "b/f", {"id": pa.array([1]), "other": pa.array(["a"])})
-    with pytest.raises(errors.SourceUnreadableError, match="its column other is not in the table"):
-        found(tmp_path / "b", into)
+    not_loaded("its column other is not in the table", tmp_path / "b", into)
     parquet(tmp_path / "c/f", {"id": pa.array(["1"])})
-    with pytest.raises(errors.SourceUnreadableError, match="column id is stored as string"):
-        found(tmp_path / "c", into)
+    not_loaded("column id is stored as string", tmp_path / "c", into)
 
 
 def test_parquet_that_engines_would_read_differently_is_not_loaded(tmp_path: Path) -> None:
     into = table({"at": "timestamp", "f": "double", "day": "date"}, FileFormat.PARQUET)
     at = pa.array([dt.datetime(2020, 1, 1)], pa.timestamp("us"))  # noqa: DTZ001 - a wall clock
     parquet(tmp_path / "a/f", {"at": at})
-    with pytest.raises(errors.SourceUnreadableError, match="64 bits"):
-        found(tmp_path / "a", into)
+    not_loaded("64 bits", tmp_path / "a", into)
     parquet(tmp_path / "b/f", {"at": at}, use_deprecated_int96_timestamps=True)
     assert found(tmp_path / "b", into) == [("f", 1)]
     parquet(tmp_path / "c/f", {"f": pa.array([float("nan"), 1.0])})
-    with pytest.raises(errors.SourceUnreadableError, match="NaN"):
-        found(tmp_path / "c", into)
+    not_loaded("NaN", tmp_path / "c", into)
     parquet(tmp_path / "d/f", {"f": pa.array([float("nan"), 1.0])}, write_statistics=False)
     assert found(tmp_path / "d", into) == [("f", 2)]
     parquet(tmp_path / "e/f", {"day": pa.array([dt.date(1500, 1, 1)])})
-    with pytest.raises(errors.SourceUnreadableError, match="dates before 1582-10-15"):
-        found(tmp_path / "e", into)
+    not_loaded("dates before 1582-10-15", tmp_path / "e", into)
 
 
 def test_parquet_is_loaded_only_with_methods_that_the_generation_knows(tmp_path: Path) -> None:
@@ -305,15 +272,13 @@ def test_parquet_is_loaded_only_with_methods_that_the_generation_knows(tmp_path:
     rows = {"f": pa.array([1.0, 2.0], pa.float32())}
     options: dict[str, Any] = {"write_statistics": False}
     parquet(tmp_path / "a/f", rows, compression="brotli", **options)
-    with pytest.raises(errors.SourceUnreadableError, match="BROTLI, for which Hive has no codec"):
-        found(tmp_path / "a", into)
+    not_loaded("BROTLI, for which Hive has no codec", tmp_path / "a", into)
     parquet(tmp_path / "b/f", rows, compression="lz4", **options)
     split = {"use_dictionary": False, "column_encoding": {"f": "BYTE_STREAM_SPLIT"}}
     parquet(tmp_path / "c/f", rows, **options, **split)
     for name in ("b", "c"):
         assert found(tmp_path / name, into) == [("f", 2)]
-        with pytest.raises(errors.SourceUnreadableError, match=r"which Hive 3\.1 does not know"):
-            found(tmp_path / name, into, V3)
+        not_loaded(r"which Hive 3\.1 does not know", tmp_path / name, into, V3)
 
 
 def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) -> None:
@@ -326,10 +291,7 @@ def test_a_file_whose_values_our_reader_refuses_is_not_loaded(tmp_path: Path) ->
     with pq.ParquetWriter(path, rows.schema, use_deprecated_int96_timestamps=True) as writer:
         writer.write_table(rows)
         writer.add_key_value_metadata(zone)
-    with pytest.raises(
-        errors.SourceUnreadableError, match=r"could not read or compact its rows.*Mars"
-    ):
-        found(tmp_path / "a", into)
+    not_loaded(r"could not read or compact its rows.*Mars", tmp_path / "a", into)
 
 
 def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
@@ -339,8 +301,7 @@ def test_a_file_of_types_that_hive_reads_and_our_reader_does_not_is_not_loaded(
     padded = pa.array([(5).to_bytes(17, "big")], pa.binary(17))
     path = parquet(tmp_path / "a/f", {"c": padded}, use_dictionary=False)
     mark_as_decimal(path, 17)
-    with pytest.raises(errors.SourceUnreadableError, match="in 17 bytes"):
-        found(tmp_path / "a", into)
+    not_loaded("in 17 bytes", tmp_path / "a", into)
 
 
 # ---- every row is read ---------------------------------------------------------------------------
@@ -386,10 +347,9 @@ def test_a_file_that_is_damaged_after_its_first_batch_is_not_loaded(tmp_path: Pa
 
 def test_a_time_that_no_orc_file_of_ours_can_store_is_not_loaded(tmp_path: Path) -> None:
     write_last_second_before_1970(tmp_path / "f")
-    with pytest.raises(
-        errors.SourceUnreadableError, match=r"1969-12-31 23:59:59\.5.*; round it to a whole"
-    ):
-        found(tmp_path, table({"t": "timestamp"}))
+    not_loaded(
+        r"1969-12-31 23:59:59\.5.*; round it to a whole", tmp_path, table({"t": "timestamp"})
+    )
 
 
 def times_96(path: Path, *groups: list[int], **metadata: str) -> Path:
@@ -414,12 +374,10 @@ def test_times_that_one_unit_of_parquet_cannot_store_are_not_loaded(tmp_path: Pa
     times_96(tmp_path / "b/f", [0])
     assert found(tmp_path / "a", into) == found(tmp_path / "b", into) == [("f", 1)]
     times_96(tmp_path / "c/f", [fine], [0])
-    with pytest.raises(errors.SourceUnreadableError, match="64 bits of ns cannot hold"):
-        found(tmp_path / "c", into)
+    not_loaded("64 bits of ns cannot hold", tmp_path / "c", into)
     times_96(tmp_path / "d/f", [fine])
     times_96(tmp_path / "d/g", [0])
-    with pytest.raises(errors.SourceUnreadableError, match="beside nanoseconds in another file"):
-        found(tmp_path / "d", into)
+    not_loaded("beside nanoseconds in another file", tmp_path / "d", into)
     times_96(tmp_path / "e/f", [fine])
     times_96(tmp_path / "e/g", [1_577_836_800_000_000_000])
     assert found(tmp_path / "e", into) == [("f", 1), ("g", 1)]
@@ -435,8 +393,11 @@ def test_old_times_that_our_parquet_cannot_store_are_not_loaded(tmp_path: Path) 
             {"writer.time.zone": "UTC", "writer.date.proleptic": "false"}
             | {"writer.zone.conversion.legacy": "false"}
         )
-    with pytest.raises(errors.SourceUnreadableError, match=r"before 1582-10-15, which Hive 3\.1"):
-        found(tmp_path, table({"t": "timestamp"}, FileFormat.PARQUET))
+    not_loaded(
+        r"before 1582-10-15, which Hive 3\.1",
+        tmp_path,
+        table({"t": "timestamp"}, FileFormat.PARQUET),
+    )
 
 
 # ---- the copy ------------------------------------------------------------------------------------

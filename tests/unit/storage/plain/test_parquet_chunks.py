@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,8 +27,16 @@ _I32, _I64, _BINARY, _LIST, _STRUCT = 5, 6, 8, 9, 12
 _LONG, _TEXT = 2, 6
 
 
-def with_footer(path: Path, old: bytes, new: bytes) -> PlainFile:
-    """The file with other bytes in its footer."""
+def with_footer(
+    folder: Path,
+    columns: dict[str, list[Any]],
+    old: bytes,
+    new: bytes,
+    **how: Any,  # noqa: ANN401
+) -> PlainFile:
+    """A file of these columns with other bytes in its footer."""
+    path = folder / "f"
+    pq.write_table(pa.table(columns), path, store_schema=False, **how)
     content = path.read_bytes()
     size = int.from_bytes(content[-8:-4], "little")
     footer = content[-8 - size : -8]
@@ -39,10 +48,8 @@ def with_footer(path: Path, old: bytes, new: bytes) -> PlainFile:
 
 
 def test_bounds_that_are_too_short_are_damage(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": [DAY]}), path, store_schema=False)
     bound = (DAY - dt.date(1970, 1, 1)).days.to_bytes(4, "little")
-    file = with_footer(path, b"\x04" + bound, b"\x03" + bound[:3])
+    file = with_footer(tmp_path, {"c": [DAY]}, b"\x04" + bound, b"\x03" + bound[:3])
     with pytest.raises(CorruptFileError, match="column c has bounds that are too short"):
         read_facts(file)
     with pytest.raises(CorruptFileError, match="column c has bounds that are too short"):
@@ -50,17 +57,17 @@ def test_bounds_that_are_too_short_are_damage(tmp_path: Path) -> None:
 
 
 def test_numbers_of_levels_that_contradict_the_schema_are_damage(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": ["x", None, None, "y", "z"]}), path, store_schema=False)
-    file = with_footer(path, b"\x26\x04\x06", b"\x16\x04")  # a list of 2 and 3, of 2 alone
+    file = with_footer(
+        tmp_path, {"c": ["x", None, None, "y", "z"]}, b"\x26\x04\x06", b"\x16\x04"
+    )  # a list of 2 and 3, of 2 alone
     with pytest.raises(CorruptFileError, match="column c has numbers of levels"):
         list(read_rows(file, [Column(name="c", type="string")]))
 
 
 def test_a_chunk_of_another_type_than_in_the_schema_is_damage(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": [7]}), path, store_schema=False)
-    file = with_footer(path, b"\x1c\x15\x04", b"\x1c\x15\x0a")  # the description's INT64 as DOUBLE
+    file = with_footer(
+        tmp_path, {"c": [7]}, b"\x1c\x15\x04", b"\x1c\x15\x0a"
+    )  # the description's INT64 as DOUBLE
     with pytest.raises(CorruptFileError, match="column c has another type"):
         list(read_rows(file, [Column(name="c", type="bigint")]))
 
@@ -198,17 +205,15 @@ def test_all_usual_descriptions_are_readable(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("codec", [b"\x06", b"\x10"])  # LZO, and one that is not known yet
 def test_a_compression_that_arrow_lacks_is_not_called_damage(tmp_path: Path, codec: bytes) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": [7]}), path, compression="none", store_schema=False)
-    file = with_footer(path, b"\x18\x01c\x15\x00\x16", b"\x18\x01c\x15" + codec + b"\x16")
+    new = b"\x18\x01c\x15" + codec + b"\x16"
+    old = b"\x18\x01c\x15\x00\x16"
+    file = with_footer(tmp_path, {"c": [7]}, old, new, compression="none")
     with pytest.raises(UnsupportedFileError, match=r"this reader cannot decode it.*compression"):
         list(read_rows(file, [Column(name="c", type="bigint")]))
 
 
 def test_a_writer_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": [7.5]}), path, store_schema=False)
-    file = with_footer(path, b"parquet-cpp", b"parqu\xe9t-cpp")
+    file = with_footer(tmp_path, {"c": [7.5]}, b"parquet-cpp", b"parqu\xe9t-cpp")
     assert read_facts(file).created_by.startswith("parqu\ufffdt-cpp")
     rows = read_rows(file, [Column(name="c", type="double")])
     assert [row for batch in rows for row in batch.column(0).to_pylist()] == [7.5]
@@ -218,9 +223,7 @@ def test_a_writer_whose_name_is_not_utf8_is_read(tmp_path: Path) -> None:
 def test_a_column_whose_name_is_not_utf8_is_refused_by_its_name(
     tmp_path: Path, other: list[object]
 ) -> None:
-    path = tmp_path / "f"
-    pq.write_table(pa.table({"c": [7], "cafe": other}), path, store_schema=False)
-    file = with_footer(path, b"cafe", b"caf\xe9")
+    file = with_footer(tmp_path, {"c": [7], "cafe": other}, b"cafe", b"caf\xe9")
     for read in (read_facts, lambda file: list(read_rows(file, [Column(name="c", type="bigint")]))):
         with pytest.raises(UnsupportedFileError, match="'caf\ufffd', whose name is not UTF-8"):
             read(file)

@@ -13,8 +13,7 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import CorruptFileError, StorageError, UnsupportedFileError
-from airflow_hiveacid.format.table import Column, FileFormat
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.stored import (
     columns_in,
@@ -24,10 +23,10 @@ from airflow_hiveacid.storage.plain.stored import (
     why_not_as_defined,
 )
 from airflow_hiveacid.storage.plain.text_form import TextForm
-from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.stores.locations import locate
 from airflow_hiveacid.storage.values.column_types import row_type
 from tests.unit.storage.orc_tables import COLUMNS, event, insert, tombstone, write_acid, write_plain
+from tests.unit.storage.writing import columns_of, write_rows
 
 LOCAL = pafs.LocalFileSystem()
 
@@ -119,19 +118,17 @@ def test_the_first_bytes_show_the_format(tmp_path: Path) -> None:
 
 
 def stored(
-    path: Path, columns: dict[str, str], row: dict[str, object], format_: FileFormat
+    path: Path, types: dict[str, str], row: dict[str, object], format_: FileFormat
 ) -> PlainFile:
     """A file of one row, as our writers write it for a table of these columns."""
-    described_as = [Column(name=name, type=type_) for name, type_ in columns.items()]
-    with rows_writer(format_, LOCAL, str(path), described_as, WriterOptions()) as writer:
-        writer.write(pa.array([row], row_type(described_as)))
-        writer.close()
+    columns = columns_of(types)
+    write_rows(path, format_, columns, pa.array([row], row_type(columns)))
     return described(path, format_)
 
 
 def compared(file: PlainFile, table: dict[str, str], *used: str, is_outside: bool = False) -> str:
     """Why a file's values cannot be compared with these columns of a table; blank if they can."""
-    columns = [Column(name=name, type=type_) for name, type_ in table.items()]
+    columns = columns_of(table)
     wanted = [column for column in columns if column.name in used]
     tail = file.tail() if file.format is FileFormat.ORC else None
     try:

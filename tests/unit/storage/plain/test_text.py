@@ -12,8 +12,10 @@ from airflow_hiveacid.format.errors import UnsupportedFileError, UnsupportedTabl
 from airflow_hiveacid.format.table import Column, FileFormat, Storage
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, text_form
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import plain_file
 
+TABLES: Final = tables_of(__file__)
 COMMAS: Final = TextForm(delimiter=",")
 
 
@@ -80,21 +82,12 @@ def test_a_column_missing_from_the_partition_definition_is_null(tmp_path: Path) 
         assert batch.to_pylist() == [{"c0": "1", "c1": "a", "c2": found}]
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "text", "found"),
-    [
-        ("int", "bigint", b"7", 7),
-        ("int", "bigint", b"3000000000", None),  # Hive shows NULL
-        ("bigint", "int", b"7", None),
-        ("int", "string", b"007", None),  # Hive shows 7
-        ("string", "string", b"007", "007"),
-    ],
-)
+@pytest.mark.parametrize(("before", "now", "text", "found"), TABLES["changed types"])
 def test_a_column_with_a_changed_type_is_refused_unless_the_value_is_safely_widened(
-    tmp_path: Path, before: str, now: str, text: bytes, found: object
+    tmp_path: Path, before: str, now: str, text: str, found: object
 ) -> None:
     path = tmp_path / "000000_0"
-    path.write_bytes(text + b"\n")
+    path.write_text(f"{text}\n")
     own = (Column(name="c", type=before),)
     file = plain_file(path, FileFormat.TEXT, columns=own)
     columns = [Column(name="c", type=now)]
@@ -115,29 +108,10 @@ def test_varchar_values_are_truncated_and_char_values_are_padded(tmp_path: Path)
     assert rows(tmp_path, b"abcd ,ab \n", "varchar(3)", "char(4)") == [["abc", "ab  "]]
 
 
-@pytest.mark.parametrize(
-    ("type_", "text"),
-    [
-        ("int", b"12345678901"),
-        ("int", b"4294967296"),
-        ("int", b"1.5"),
-        ("int", b" 1"),
-        ("tinyint", b"128"),
-        ("boolean", b"yes"),
-        ("double", b"0x1"),
-        ("date", b"2020-1-1"),
-        ("date", b"2020-02-30"),
-        ("timestamp", b"2020-01-01"),
-        ("timestamp", b"2020-01-01 00:00:00.1234567890"),
-        ("decimal(4,2)", b"1.234"),
-        ("decimal(4,2)", b"123.4"),
-    ],
-)
-def test_a_value_that_hive_does_not_write_is_refused(
-    tmp_path: Path, type_: str, text: bytes
-) -> None:
+@pytest.mark.parametrize(("type_", "text"), TABLES["not of Hive"])
+def test_a_value_that_hive_does_not_write_is_refused(tmp_path: Path, type_: str, text: str) -> None:
     with pytest.raises(UnsupportedFileError, match="that Hive does not write"):
-        rows(tmp_path, text + b"\n", type_)
+        rows(tmp_path, f"{text}\n".encode(), type_)
 
 
 @pytest.mark.parametrize("type_", ["binary", "array<int>", "map<int,int>", "struct<x:int>"])
@@ -193,40 +167,14 @@ def form_of(**parameters: str) -> TextForm:
     return text_form("d.t", storage, {})
 
 
-@pytest.mark.parametrize(
-    ("parameters", "delimiter"),
-    [
-        ({}, "\x01"),
-        ({"serialization.format": "1"}, "\x01"),
-        ({"serialization.format": ",", "field.delim": ","}, ","),
-        ({"field.delim": "9"}, "\t"),
-        ({"field.delim": "||"}, "|"),
-        ({"field.delim": "124"}, "|"),
-        ({"field.delim": "1_0"}, "1"),
-        ({"field.delim": ""}, "\x01"),
-    ],
-)
+@pytest.mark.parametrize(("parameters", "delimiter"), TABLES["delimiters"])
 def test_a_delimiter_is_given_as_a_character_or_as_its_number(
     parameters: dict[str, str], delimiter: str
 ) -> None:
     assert form_of(**parameters).delimiter == delimiter
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("escape.delim", "\\"),
-        ("line.delim", "\r"),
-        ("serialization.encoding", "GBK"),
-        ("timestamp.formats", "yyyy"),
-        ("textinputformat.record.delimiter", "|"),
-        ("skip.footer.line.count", "1"),
-        ("serialization.last.column.takes.rest", "true"),
-        ("quote.delim", "'"),
-        ("skip.header.line.count", "x"),
-        ("field.delim", "ä"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), TABLES["unsupported properties"])
 def test_unsupported_text_properties_are_refused_for_text_tables_only(
     name: str, value: str
 ) -> None:
@@ -265,15 +213,7 @@ def test_the_null_text_comes_from_the_partition_then_the_table_then_the_serde() 
     assert form({name: "s"}, {}, {}).null_text == "s"
     assert form({name: "s"}, {name: "t"}, {}).null_text == "t"
     assert form({name: "s"}, {name: "t"}, {name: "p"}).null_text == "p"
-    assert form({}, {header: "1"}, {header: "2"}).header_lines == 1
+    assert form({}, {header: "2"}, {header: "1"}).header_lines == 2
     orc = Storage(format=FileFormat.ORC)
     assert text_form("d.t", Storage(format=FileFormat.TEXT), {header: "1"}, orc) is DEFAULT_TEXT
     assert text_form("d.t", orc, {header: "1"}, Storage(format=FileFormat.TEXT)).header_lines == 1
-
-
-def test_header_lines_and_null_text_are_taken_from_the_table_properties() -> None:
-    storage = Storage(format=FileFormat.TEXT)
-    form = text_form(
-        "d.t", storage, {"skip.header.line.count": "2", "serialization.null.format": "nil"}
-    )
-    assert (form.header_lines, form.null_text) == (2, "nil")

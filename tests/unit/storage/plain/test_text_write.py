@@ -10,30 +10,20 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
 from airflow_hiveacid.format.table import (
-    Column,
     FileFormat,
-    PartitionInfo,
-    PartitionName,
-    Storage,
-    TableInfo,
-    TableRef,
-    TransactionalKind,
 )
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.plain import text_rows
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
 from airflow_hiveacid.storage.plain.text_form import DEFAULT_TEXT, TextForm, check_text_writable
-from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import plain_file
+from tests.unit.storage.writing import columns_of, partition_of, table_of, write_rows
 
-FS: Final = LocalFileSystem()
 TYPES: Final = {
     "bo": "boolean",
     "ti": "tinyint",
@@ -50,22 +40,16 @@ TYPES: Final = {
 }
 
 
-def columns_of(types: dict[str, str]) -> list[Column]:
-    return [Column(name=name, type=type_) for name, type_ in types.items()]
-
-
 def write(
     folder: Path, types: dict[str, str], rows: Sequence[Any], form: TextForm = DEFAULT_TEXT
 ) -> PlainFile:
-    columns, path = columns_of(types), str(folder / "base_0000001" / "000000_0")
+    columns, path = columns_of(types), folder / "base_0000001" / "000000_0"
     named = [dict(zip(types, row, strict=True)) for row in rows]
     micros = {"timestamp": pa.timestamp("us")}
     wanted = pa.struct([(f.name, micros.get(types[f.name], f.type)) for f in row_type(columns)])
-    with rows_writer(FileFormat.TEXT, FS, path, columns, WriterOptions(), "d.t", text=form) as out:
-        out.write(pa.array(named, wanted))
-        done = out.close()
-    length = Path(path).stat().st_size
-    assert (done.rows, done.size_bytes) == (len(rows), length)
+    array = pa.array(named, wanted)
+    done = write_rows(path, FileFormat.TEXT, columns, array, table="d.t", text=form)
+    assert (done.rows, done.size_bytes) == (len(rows), path.stat().st_size)
     return plain_file(path, FileFormat.TEXT, text=form)
 
 
@@ -144,7 +128,7 @@ def _bytes(value: bytes) -> pa.Array:
         ("date", dt.date(2020, 1, 1), TextForm(delimiter="-"), "'-' in it"),
         ("double", 1.5, TextForm(delimiter="."), r"'\.' in it"),
         ("string", "\ufeffa", DEFAULT_TEXT, "U[+]FEFF"),
-        ("varchar(2)", "abc", DEFAULT_TEXT, "a string of 3 characters"),
+        ("varchar(2)", "abc", DEFAULT_TEXT, "a string of 3 characters; shorten it"),
     ],
 )
 def test_values_that_hive_would_read_differently_are_refused(
@@ -161,12 +145,8 @@ def test_invalid_utf8_and_years_without_four_digits_are_refused(tmp_path: Path) 
     days = pa.array([3_000_000], pa.int32()).cast(pa.date32())
     for type_, values in (("string", _bytes(b"\xff")), ("date", days)):
         rows = pa.StructArray.from_arrays([values], names=["c"])
-        column, path = Column(name="c", type=type_), str(tmp_path / "000000_0")
-        with (
-            rows_writer(FileFormat.TEXT, FS, path, [column], WriterOptions()) as out,
-            pytest.raises(TypeMismatchError, match="in text"),
-        ):
-            out.write(rows)
+        with pytest.raises(TypeMismatchError, match="in text"):
+            write_rows(tmp_path / "000000_0", FileFormat.TEXT, columns_of({"c": type_}), rows)
 
 
 def test_a_line_above_the_length_limit_is_refused(
@@ -181,46 +161,29 @@ def test_a_line_above_the_length_limit_is_refused(
 # ---- which tables --------------------------------------------------------------------------------
 
 
-def table(
-    types: dict[str, str], parameters: dict[str, str] | None = None, **serde: str
-) -> TableInfo:
-    return TableInfo(
-        ref=TableRef("d", "t"),
-        location="/d/t",
-        columns=tuple(columns_of(types)),
-        kind=TransactionalKind.INSERT_ONLY,
-        storage=Storage(format=FileFormat.TEXT, parameters=tuple(serde.items())),
-        parameters=parameters or {},
-    )
-
-
 @pytest.mark.parametrize(
-    ("found", "what"),
+    ("type_", "parameters", "serde", "what"),
     [
-        (table({"a": "array<int>"}), r"its column a is of type array<int>"),
-        (table({"a": "binary"}), "its column a is of type binary"),
-        (table({"a": "int"}, {"skip.header.line.count": "1"}), "skip the first rows"),
-        (table({"a": "int"}, **{"escape.delim": "\\"}), "escape.delim"),
-        (table({"a": "int"}, **{"serialization.encoding": "latin1"}), "serialization.encoding"),
+        ("array<int>", {}, {}, r"its column a is of type array<int>"),
+        ("binary", {}, {}, "its column a is of type binary"),
+        ("int", {"skip.header.line.count": "1"}, {}, "skip the first rows"),
+        ("int", {}, {"escape.delim": "\\"}, "escape.delim"),
+        ("int", {}, {"serialization.encoding": "latin1"}, "serialization.encoding"),
     ],
 )
 def test_writing_text_tables_with_unsupported_types_or_properties_is_refused(
-    found: TableInfo, what: str
+    type_: str, parameters: dict[str, str], serde: dict[str, str], what: str
 ) -> None:
     with pytest.raises(UnsupportedTableError, match=what):
-        check_text_writable(found)
+        check_text_writable(table_of({"a": type_}, FileFormat.TEXT, parameters, serde))
 
 
 def test_a_partition_with_different_delimiters_is_refused() -> None:
-    found = table({"a": "int"}, **{"field.delim": ","})
-
-    def partition(**serde: str) -> PartitionInfo:
-        return PartitionInfo(
-            name=PartitionName(("p",), ("x",)),
-            location="/d/t/p=x",
-            storage=Storage(format=FileFormat.TEXT, parameters=tuple(serde.items())),
-        )
-
-    check_text_writable(found, [partition(**{"field.delim": ","}), partition()])
+    found = table_of({"a": "int"}, FileFormat.TEXT, serde={"field.delim": ","})
+    alike, silent, other = (
+        partition_of(FileFormat.TEXT, **serde)
+        for serde in ({"field.delim": ","}, {}, {"field.delim": ";"})
+    )
+    check_text_writable(found, [alike, silent])
     with pytest.raises(UnsupportedTableError, match="partition p=x has other delimiters"):
-        check_text_writable(found, [partition(**{"field.delim": ";"})])
+        check_text_writable(found, [other])

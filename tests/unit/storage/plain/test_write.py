@@ -12,18 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import TypeMismatchError, UnsupportedTableError
-from airflow_hiveacid.format.table import Column, FileFormat
+from airflow_hiveacid.format.table import FileFormat
 from airflow_hiveacid.format.types import CharType, parse_type
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
 from airflow_hiveacid.storage.plain.rows import read_rows
-from airflow_hiveacid.storage.plain.write import rows_writer
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.limits import padded, unpadded
 from airflow_hiveacid.storage.values.timestamps import TimestampForm, with_pairs
 from tests.support.writer_cases import (
@@ -32,6 +28,7 @@ from tests.support.writer_cases import (
     DEEP,
     DEEP_EARLY,
     LISTS_AND_STRUCTS,
+    MICROSECONDS,
     NESTED,
     NUMBERS,
     TEXT,
@@ -40,46 +37,23 @@ from tests.support.writer_cases import (
     nanoseconds,
 )
 from tests.unit.storage.orc_tables import plain_file
+from tests.unit.storage.writing import FS, columns_of, lines_of, write_rows
 
-FS: Final = LocalFileSystem()
-MICROSECONDS: Final = case_of(
-    "microseconds before and after 1970",
-    (
-        "t",
-        "timestamp",
-        tuple(
-            nanoseconds(t) if t else None
-            for t in (
-                "1969-12-31 23:59:59.5",
-                "1969-12-31 23:59:58.999999",
-                None,
-                "1582-10-15 00:00:00",
-                "9999-12-31 23:59:59.999999",
-            )
-        ),
-    ),
-    timestamps=pa.timestamp("us"),
-)
 IN_PARQUET: Final = (NUMBERS, TEXT, DATES, MICROSECONDS, LISTS_AND_STRUCTS, NESTED)
 
 
 def written(path: Path, case: WriterCase, format_: FileFormat) -> PlainFile:
     file = str(path / "base_0000001" / "000000_0")
-    with rows_writer(format_, FS, file, case.columns, WriterOptions()) as writer:
-        rows = case.batch().to_struct_array()
-        writer.write(rows.slice(0, 2))
-        writer.write(rows.slice(2))
-        done = writer.close()
+    rows = case.batch().to_struct_array()
+    done = write_rows(file, format_, case.columns, rows.slice(0, 2), rows.slice(2))
     length = Path(file).stat().st_size
     assert (done.rows, done.size_bytes) == (len(rows), length)
     return plain_file(file, format_, key="base_0000001/000000_0")
 
 
 def read(file: PlainFile, case: WriterCase) -> list[str]:
-    types = [parse_type(column.type) for column in case.columns]
     batches = read_rows(file, case.columns, timestamps=TimestampForm.PAIR)
-    lines = [line for batch in batches for line in json_lines(batch, types)]
-    return _without_padding(lines, case)
+    return _without_padding(lines_of(batches, case.columns), case)
 
 
 def told(case: WriterCase) -> list[str]:
@@ -92,7 +66,7 @@ def told(case: WriterCase) -> list[str]:
         for values, type_ in zip(case.batch().columns, types, strict=True)
     ]
     batch = pa.RecordBatch.from_arrays(columns, names=[column.name for column in case.columns])
-    return _without_padding(list(json_lines(batch, types)), case)
+    return _without_padding(lines_of([batch], case.columns), case)
 
 
 def _without_padding(lines: list[str], case: WriterCase) -> list[str]:
@@ -132,11 +106,7 @@ def _inner(seed: int) -> dict[str, object] | None:
 def test_slices_of_nested_values_are_read_as_they_were_written(
     tmp_path: Path, format_: FileFormat, start: int, *, has_nulls: bool
 ) -> None:
-    columns = [
-        Column(name="s", type=_INNER),
-        Column(name="a", type=f"array<{_INNER}>"),
-        Column(name="m", type=f"map<int,{_INNER}>"),
-    ]
+    columns = columns_of({"s": _INNER, "a": f"array<{_INNER}>", "m": f"map<int,{_INNER}>"})
 
     def row(i: int) -> dict[str, object]:
         if has_nulls and i % 7 == 0:
@@ -145,11 +115,8 @@ def test_slices_of_nested_values_are_read_as_they_were_written(
         return {"s": _inner(i) or {"x": i}, "a": many, "m": list(enumerate(many))}
 
     rows = pa.array([row(i) for i in range(9000)], row_type(columns)).slice(start)
-    path = str(tmp_path / "000000_0")
-    with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
-        writer.write(rows.slice(0, 3001))
-        writer.write(rows.slice(3001))
-        writer.close()
+    path = tmp_path / "000000_0"
+    write_rows(path, format_, columns, rows.slice(0, 3001), rows.slice(3001))
     file = plain_file(path, format_)
     found = pa.Table.from_batches(read_rows(file, columns))
     assert found.to_pylist() == rows.to_pylist()
@@ -192,13 +159,11 @@ def test_floating_point_columns_have_no_bounds_or_dictionaries_in_parquet(
         "l": "array<struct<q:date,r:double>>",
         "m": "map<string,double>",
     }
-    columns = [Column(name=name, type=type_) for name, type_ in types.items()]
+    columns = columns_of(types)
     item = {"q": dt.date(2020, 1, 1), "r": 1.0}
     row = {"i": 1, "d": float("nan"), "s": {"f": 2.0, "y": item["q"]}, "l": [item], "m": [("k", 1)]}
-    path = str(tmp_path / "000000_0")
-    with rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer:
-        writer.write(pa.array([row], row_type(columns)))
-        writer.close()
+    path = tmp_path / "000000_0"
+    write_rows(path, FileFormat.PARQUET, columns, pa.array([row], row_type(columns)))
     group = pq.read_metadata(path).row_group(0)
     chunks = [group.column(at) for at in range(group.num_columns)]
     # NaN is greater than 1: who passes over what ends at 1 has passed over it. A dictionary of -0.0
@@ -218,12 +183,10 @@ def test_floating_point_columns_have_no_bounds_or_dictionaries_in_parquet(
 
 
 def test_a_char_is_stored_padded_in_orc_and_trimmed_in_parquet(tmp_path: Path) -> None:
-    columns = [Column(name="c", type="char(4)")]
+    columns = columns_of({"c": "char(4)"})
     for format_, stored in ((FileFormat.ORC, "ab  "), (FileFormat.PARQUET, "ab")):
-        path = str(tmp_path / format_.value)
-        with rows_writer(format_, FS, path, columns, WriterOptions()) as writer:
-            writer.write(pa.array([{"c": "ab "}]))
-            writer.close()
+        path = tmp_path / format_.value
+        write_rows(path, format_, columns, pa.array([{"c": "ab "}]))
         read_back = orc.read_table if format_ is FileFormat.ORC else pq.read_table
         assert read_back(path).column("c").to_pylist() == [stored]
 
@@ -234,26 +197,22 @@ def test_several_batches_share_one_row_group(tmp_path: Path) -> None:
 
 
 def test_strings_with_a_nul_character_have_no_bounds_in_orc(tmp_path: Path) -> None:
-    columns = [Column(name=name, type="string") for name in ("nul", "none")]
-    path = str(tmp_path / "000000_0")
-    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
-        writer.write(pa.array([{"nul": "a\0b", "none": "b"}, {"nul": "a\0a", "none": "a"}]))
-        writer.close()
-    tail = read_tail(FS, path)
+    columns, path = columns_of({"nul": "string", "none": "string"}), tmp_path / "000000_0"
+    rows = pa.array([{"nul": "a\0b", "none": "b"}, {"nul": "a\0a", "none": "a"}])
+    write_rows(path, FileFormat.ORC, columns, rows)
+    tail = read_tail(FS, str(path))
     # ORC's C++ writer compares up to the NUL: readers would pass over rows that they ask for.
     found = [tail.statistics(column_id) for column_id in (1, 2)]
     assert [s is not None and s.strings.HasField("minimum") for s in found] == [False, True]
 
 
 def test_invalid_utf8_is_preserved_in_rows_with_early_fractional_timestamps(tmp_path: Path) -> None:
-    columns = [Column(name="s", type="string"), Column(name="t", type="timestamp")]
+    columns = columns_of({"s": "string", "t": "timestamp"})
     texts = pa.array([b"\xff\x00", b"ok"], pa.binary()).view(pa.string())
     times = pa.array([-500_000_123, 7], pa.timestamp("us"))  # before 1970, with a fraction
     rows = pa.StructArray.from_arrays([texts, times], names=["s", "t"])
-    path = str(tmp_path / "000000_0")
-    with rows_writer(FileFormat.ORC, FS, path, columns, WriterOptions()) as writer:
-        writer.write(rows)
-        writer.close()
+    path = tmp_path / "000000_0"
+    write_rows(path, FileFormat.ORC, columns, rows)
     file = plain_file(path, FileFormat.ORC)
     (batch,) = read_rows(file, columns, timestamps=TimestampForm.MICROSECONDS)
     assert batch.column("s").view(pa.binary()).to_pylist() == [b"\xff\x00", b"ok"]
@@ -262,13 +221,9 @@ def test_invalid_utf8_is_preserved_in_rows_with_early_fractional_timestamps(tmp_
 
 @pytest.mark.parametrize("format_", [FileFormat.ORC, FileFormat.PARQUET])
 def test_rows_with_a_different_type_are_refused(tmp_path: Path, format_: FileFormat) -> None:
-    columns = [Column(name="i", type="int")]
-    path = str(tmp_path / "000000_0")
-    with (
-        pytest.raises(TypeMismatchError),
-        rows_writer(format_, FS, path, columns, WriterOptions()) as writer,
-    ):
-        writer.write(pa.array([{"i": 1}], pa.struct([("i", pa.int64())])))
+    rows = pa.array([{"i": 1}], pa.struct([("i", pa.int64())]))
+    with pytest.raises(TypeMismatchError):
+        write_rows(tmp_path / "000000_0", format_, columns_of({"i": "int"}), rows)
 
 
 def test_a_row_group_ends_at_its_size_limit(
@@ -288,13 +243,9 @@ def test_a_file_without_rows_can_be_read(tmp_path: Path, format_: FileFormat) ->
 def test_a_string_that_is_too_long_is_refused_and_leaves_no_file(
     tmp_path: Path, format_: FileFormat
 ) -> None:
-    columns = [Column(name="v", type="varchar(3)")]
-    path = str(tmp_path / "000000_0")
-    with (
-        pytest.raises(TypeMismatchError, match="4 characters"),
-        rows_writer(format_, FS, path, columns, WriterOptions()) as writer,
-    ):
-        writer.write(pa.array([{"v": "long"}]))
+    columns, rows = columns_of({"v": "varchar(3)"}), pa.array([{"v": "long"}])
+    with pytest.raises(TypeMismatchError, match="4 characters"):
+        write_rows(tmp_path / "000000_0", format_, columns, rows)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -315,16 +266,12 @@ def test_parquet_timestamps_that_hive_versions_read_differently_are_refused(
         ("map<timestamp,int>", pa.map_(us, pa.int32()), [(when, 1)]),
         ("struct<x:array<timestamp>>", pa.struct([("x", pa.list_(us))]), {"x": [when]}),
     ):
-        columns = [Column(name="c", type=type_)]
-        path = str(tmp_path / "x")
-        with (
-            pytest.raises(TypeMismatchError, match="before 1582-10-15"),
-            rows_writer(FileFormat.PARQUET, FS, path, columns, WriterOptions()) as writer,
-        ):
-            writer.write(pa.array([{"c": value}], pa.struct([("c", arrow)])))
-    local = [Column(name="t", type="timestamp with local time zone")]
+        rows = pa.array([{"c": value}], pa.struct([("c", arrow)]))
+        with pytest.raises(TypeMismatchError, match="before 1582-10-15"):
+            write_rows(tmp_path / "x", FileFormat.PARQUET, columns_of({"c": type_}), rows)
+    local = columns_of({"t": "timestamp with local time zone"})
     with pytest.raises(UnsupportedTableError, match="local time zone in Parquet"):
-        rows_writer(FileFormat.PARQUET, FS, str(tmp_path / "x"), local, WriterOptions())
+        write_rows(tmp_path / "x", FileFormat.PARQUET, local)
 
 
 def test_nanoseconds_that_parquet_would_truncate_are_refused(tmp_path: Path) -> None:
@@ -339,4 +286,4 @@ def test_nanoseconds_that_parquet_would_truncate_are_refused(tmp_path: Path) -> 
 
 def test_writing_an_unsupported_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableError, match="stored as other"):
-        rows_writer(FileFormat.OTHER, FS, str(tmp_path / "x"), NUMBERS.columns, WriterOptions())
+        write_rows(tmp_path / "x", FileFormat.OTHER, NUMBERS.columns)

@@ -31,7 +31,9 @@ from airflow_hiveacid.storage.stores.s3.bucket import Part
 from airflow_hiveacid.storage.stores.s3.handler import StagedUpload
 from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_owner, noted_owner
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
+from tests.support.cases import changes_of
 
+TEXTS: Final = dict(changes_of(Path(__file__).with_suffix(".txt")))
 TABLE_ID = "17.3"
 P = PartitionName.parse("p=1/q=a%2Fb")
 
@@ -47,13 +49,6 @@ ENTRY = LedgerEntry(
     result='{"rows": 1}',
     recorded_s=1.5,
     retention_s=9.0,
-)
-ENTRY_TEXT = (
-    '{"job_key": "dag/run/task/-1", "generation": 2, "attempt": "1-abcdefabcdef",'
-    ' "statement": {"kind": "1a", "\\u00e9": "2b"}, "table_id": "17.3", "txn_id": 9,'
-    ' "write_id": 5, "directories": ["file:/t/delta_0000005_0000005_0000"],'
-    ' "result": "{\\"rows\\": 1}", "recorded_s": 1.5, "retention_s": 9.0,'
-    ' "is_confirmed": false, "version": 2}'
 )
 COMMIT = CommitNote(
     table_id=TABLE_ID,
@@ -72,14 +67,6 @@ COMMIT = CommitNote(
     seen_after_s=2.0,
     seen_by_s=3.0,
     committed=TimeBounds(after_s=4.0),
-)
-COMMIT_BODY = (
-    '"table_id": "17.3", "write_id": 5, "txn_id": 9, "job_key": "j",'
-    ' "attempt": "1-abcdefabcdef", "kind": "insert", "inserted": 3, "updated": 0, "deleted": 0,'
-    ' "partitions": ["p=1/q=a%2Fb"], "files": 1, "size_bytes": 70,'
-    ' "directories": ["p=1/delta_0000005_0000005_0000"], "opened_s": 1.0,'
-    ' "seen": "db.t:3:9223372036854775807::", "seen_after_s": 2.0, "seen_by_s": 3.0,'
-    ' "committed": {"after_s": 4.0, "by_s": null}'
 )
 KEEPING = records.Keeping(
     roots={P: Guarantee(floor=WriteId(2), evidence=frozenset({"b", "a"}))},
@@ -139,6 +126,9 @@ UPLOAD = StagedUpload(
 )
 
 
+SEEN = {"base_5": FirstSeen(high_watermark=TxnId(9), at_s=1.5)}
+FAILURES = CompactionFailures(count=2, job_key="j", last_s=1.5, why="w")
+OWNER = Owner(metastore="m", table=TableRef("db", "t"), table_id=TABLE_ID)
 OTHER_COMMIT = replace(COMMIT, write_id=WriteId(6))
 OTHER_OWN = records.OwnCompaction(entry_id=6)
 
@@ -186,129 +176,79 @@ def bundle_commits(root: Path) -> None:
     past(root).tidy_commits({"": WriteId(0)}, 0.0)
 
 
-KINDS: Final[dict[str, tuple[Callable[[Path], object], str, Callable[[Path], object], object]]] = {
+KINDS: Final[dict[str, tuple[Callable[[Path], object], Callable[[Path], object], object]]] = {
     "ledger entry": (
         lambda root: ledger(root).write(ENTRY),
-        ENTRY_TEXT,
         lambda root: ledger(root).entries(ENTRY.job_key),
         (ENTRY,),
     ),
     "commit": (
         lambda root: past(root).note_commit(COMMIT),
-        f'{{{COMMIT_BODY}, "version": 1}}',
         lambda root: past(root).commits(),
         (COMMIT,),
     ),
     "bundle of commits": (
         bundle_commits,
-        (
-            f'{{"commits": [{{{COMMIT_BODY}}}, {{{COMMIT_BODY.replace(": 5,", ": 6,")}}}],'
-            ' "version": 1}'
-        ),
         lambda root: past(root).commits(),
         (COMMIT, OTHER_COMMIT),
     ),
     "guarantee": (
         lambda root: past(root).note_keeping(KEEPING),
-        (
-            '{"last_entry_id": -1, "since_s": 9.5,'
-            ' "roots": {"p=1/q=a%2Fb": {"floor": 2, "witnesses": ["a", "b"]}}, "version": 1}'
-        ),
         lambda root: past(root).promises().keeping,
         KEEPING,
     ),
     "horizon": (
         lambda root: past(root).note_horizon(HORIZON),
-        (
-            '{"partition": "p=1/q=a%2Fb", "write_id": 4, "high_watermark": 9, "at_s": 3.5,'
-            ' "version": 1}'
-        ),
         lambda root: promises(root).horizons,
         (HORIZON,),
     ),
     "own compaction": (
         lambda root: past(root).note_own_compaction(OWN),
-        '{"entry_id": 7, "aborted": [2, 3], "version": 1}',
         lambda root: promises(root).own,
         (OWN,),
     ),
     "merged own compactions": (
         merge_own_compactions,
-        (
-            '{"entries": [{"entry_id": 6, "aborted": []}, {"entry_id": 7, "aborted": [2, 3]}],'
-            ' "version": 1}'
-        ),
         lambda root: promises(root).own,
         (OTHER_OWN, OWN),
     ),
     "removals": (
         lambda root: past(root).note_resets([RESET]),
-        (
-            '{"resets": [{"partition": "p=1/q=a%2Fb", "write_id": 4, "lowest": 1, "highest": 3,'
-            ' "names": ["base_1", "base_2"]}], "version": 1}'
-        ),
         lambda root: past(root).resets(),
         (RESET,),
     ),
     "end of a guarantee": (
         lambda root: past(root).end_keeping(12),
-        '{"entry_id": 12, "version": 1}',
         lambda root: past(root).has_ended(),
         True,
     ),
     "tag": (
         lambda root: past(root).note_tag(TAG),
-        (
-            '{"name": "monthly", "table_id": "17.3", "write_ids": "db.t:27:5:5,7,9:3,4",'
-            ' "made_s": 3.5, "made_by": "a", "expires_s": null, "roots": [{"partition":'
-            ' "p=1/q=a%2Fb", "location": "file:/t/p", "names": ["x", "y"]}], "is_sure": false,'
-            ' "version": 1}'
-        ),
         lambda root: past(root).tags(),
         (TAG,),
     ),
     "replacements": (
-        lambda root: table(root).note_first_seen(
-            P, {"base_5": FirstSeen(high_watermark=TxnId(9), at_s=1.5)}
-        ),
-        '{"base_5": {"high_watermark": 9, "at_s": 1.5}}',
+        lambda root: table(root).note_first_seen(P, SEEN),
         lambda root: table(root).first_seen(P),
-        {"base_5": FirstSeen(high_watermark=TxnId(9), at_s=1.5)},
+        SEEN,
     ),
     "compaction": (
         lambda root: table(root).note_highest_write_id(4, WriteId(9)),
-        '{"highest_write_id": 9}',
         lambda root: table(root).highest_write_id(4),
         9,
     ),
     "failures": (
-        lambda root: table(root).note_failures(
-            "p=1", CompactionFailures(count=2, job_key="j", last_s=1.5, why="w")
-        ),
-        '{"count": 2, "job_key": "j", "last_s": 1.5, "why": "w"}',
+        lambda root: table(root).note_failures("p=1", FAILURES),
         lambda root: table(root).failures(["p=1"])["p=1"],
-        CompactionFailures(count=2, job_key="j", last_s=1.5, why="w"),
+        FAILURES,
     ),
     "owner": (
-        lambda root: note_owner(
-            str(root), Owner(metastore="m", table=TableRef("db", "t"), table_id=TABLE_ID)
-        ),
-        (
-            '{"version": 1, "metastore": "m", "table": "db.t", "table_id": "17.3",'
-            ' "is_checked": false}'
-        ),
+        lambda root: note_owner(str(root), OWNER),
         lambda root: noted_owner(str(root)),
-        Owner(metastore="m", table=TableRef("db", "t"), table_id=TABLE_ID),
+        OWNER,
     ),
     "conversion": (
         lambda root: CONVERSION.write(str(root)),
-        (
-            '{"attempt": "1-abcdefabcdef", "table_id": "17.3", "to": "flat",'
-            ' "undo": {"transactional": "true", "x": null},'
-            ' "moves": [{"location": "file:/t", "source": "base_5/a", "target": "000000_0"}],'
-            ' "emptied": [{"location": "file:/t", "source": "base_5", "target": "_emptied"}],'
-            ' "write_id": 3, "is_verified": false}'
-        ),
         lambda root: ConversionNote.read(str(root)),
         CONVERSION,
     ),
@@ -320,10 +260,10 @@ def test_a_note_has_these_bytes_and_is_read_from_them(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(version_notes, "_ENOUGH_TO_BUNDLE", 2)
-    write, text, read, value = KINDS[kind]
+    write, read, value = KINDS[kind]
     write(tmp_path)
     (file,) = (tmp_path / "_hiveacid").iterdir()
-    assert file.read_text() == text
+    assert file.read_text() == TEXTS[kind]
     assert read(tmp_path) == value
 
 
@@ -341,19 +281,11 @@ def test_the_note_of_a_feed_has_these_bytes_and_is_read_from_them(tmp_path: Path
     directory = feed.new_directory(3, "a")
     tmp_path.joinpath(directory.removeprefix("file:"), "part-0.parquet").write_text("x")
     feed.publish(directory, FEED, {"part-0.parquet": 1})
-    assert (tmp_path / "changes_0000003" / "_changes.json").read_text() == (
-        '{"asked": {"keys": "1a"}, "attempt": "1-abcdefabcdef", "births": {"p=1": 5},'
-        ' "directory": "", "files": ["part-0.parquet"], "held": {"p=1": "6"}, "is_whole": false,'
-        ' "job_key": "j", "keys": ["id"], "rows": {"insert": 2}, "since": 3, "size_bytes": 10,'
-        ' "table": "db.t", "table_id": "17.3", "until": 7, "version": 1, "where": "a > 1"}'
-    )
+    assert (tmp_path / "changes_0000003" / "_changes.json").read_text() == TEXTS["feed"]
     assert feed.last() == FEED
 
 
 def test_the_note_of_an_upload_has_these_bytes_and_is_read_from_them() -> None:
-    text = (
-        b'{"key": "t/delta_5_5/bucket_00000", "upload_id": "u", "parts": [[1, "e1"], [2, "e2"]],'
-        b' "size_bytes": 70, "attempt": "abcdefabcdef"}'
-    )
+    text = str(TEXTS["upload"]).encode()
     assert UPLOAD.dump() == text
     assert StagedUpload.read(_Bucket(text), "key") == UPLOAD

@@ -31,6 +31,13 @@ def write(directory: str, *names: str) -> None:
         Path(task_file(directory, name).removeprefix("file:")).write_text("rows")
 
 
+def started(feed: ChangeFeed, *names: str) -> str:
+    """A directory of the first range, with these files."""
+    directory = feed.new_directory(0, "a")
+    write(directory, *names)
+    return directory
+
+
 def publish(feed: ChangeFeed, directory: str, told: FeedNote) -> str:
     return feed.publish(directory, told, dict.fromkeys(told.files, 4))
 
@@ -81,8 +88,7 @@ def test_publishing_a_second_range_from_the_same_version_raises_an_error(
 
 
 def test_an_unpublished_range_is_invisible(feed: ChangeFeed, tmp_path: Path) -> None:
-    directory = feed.new_directory(0, "a")
-    write(directory, "part-1.parquet")
+    directory = started(feed, "part-1.parquet")
     assert feed.last() is None
     feed.discard(directory)
     assert list((tmp_path / "feed").iterdir()) == []
@@ -98,8 +104,7 @@ def test_an_unpublished_range_is_invisible(feed: ChangeFeed, tmp_path: Path) -> 
 def test_an_error_right_before_publishing_leaves_no_files(
     feed: ChangeFeed, tmp_path: Path, error: Exception
 ) -> None:
-    directory = feed.new_directory(0, "a")
-    write(directory, "part-1.parquet")
+    directory = started(feed, "part-1.parquet")
 
     def guard() -> None:
         assert list((tmp_path / "feed").glob("*/_changes.json"))
@@ -114,8 +119,7 @@ def test_an_error_right_before_publishing_leaves_no_files(
 def test_files_of_lost_tasks_are_never_part_of_a_range(
     feed: ChangeFeed, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = feed.new_directory(0, "a")
-    write(directory, "part-1.parquet", "part-lost.parquet")
+    directory = started(feed, "part-1.parquet", "part-lost.parquet")
     take = getattr(change_feed, step)
 
     def late(*arguments: object) -> None:
@@ -130,8 +134,7 @@ def test_files_of_lost_tasks_are_never_part_of_a_range(
 
 
 def test_a_range_with_a_missing_file_is_not_published(feed: ChangeFeed) -> None:
-    directory = feed.new_directory(0, "a")
-    write(directory, "part-1.parquet")
+    directory = started(feed, "part-1.parquet")
     with pytest.raises(errors.StorageError):
         publish(feed, directory, note(0, 1, "part-1.parquet", "part-2.parquet"))
     assert feed.last() is None
@@ -140,8 +143,7 @@ def test_a_range_with_a_missing_file_is_not_published(feed: ChangeFeed) -> None:
 def test_a_failed_cleanup_does_not_undo_a_published_range(
     feed: ChangeFeed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = feed.new_directory(0, "a")
-    write(directory, "part-1.parquet", "part-lost.parquet")
+    directory = started(feed, "part-1.parquet", "part-lost.parquet")
 
     def refuse(*_: object) -> None:
         raise errors.StorageError("no")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,10 @@ from airflow_hiveacid.storage.stores.threads import AT_ONCE
 
 def unguarded() -> None:
     pass
+
+
+def into_delta(root: Path, olds: Iterable[str]) -> tuple[Move, ...]:
+    return tuple(Move(location=str(root), source=old, target=f"delta_3_3/{old}") for old in olds)
 
 
 def note_of(root: Path) -> ConversionNote:
@@ -124,13 +129,7 @@ def test_a_part_of_a_note_has_only_the_moves_of_its_locations(root: Path) -> Non
 def test_a_file_whose_old_name_was_taken_meanwhile_gets_the_next_free_name(root: Path) -> None:
     """Hive reads these names; a longer or hidden one could hide the rows of a file."""
     olds = ("000000_0", "000001_0_copy_1", "part-0.snappy.orc")
-    note = replace(
-        note_of(root),
-        moves=tuple(
-            Move(location=str(root), source=old, target=f"delta_3_3/{old}") for old in olds
-        ),
-        emptied=(),
-    )
+    note = replace(note_of(root), moves=into_delta(root, olds), emptied=())
     for old in olds:
         (root / old).write_text("old")
     note.move_all(unguarded)
@@ -149,8 +148,7 @@ def test_two_files_that_are_put_back_at_once_never_get_one_name(
 ) -> None:
     """Each of two threads could find a name free that the other one is about to use."""
     olds = ["000000_0", *(f"000000_0_copy_{n}" for n in range(1, 6))]
-    moves = tuple(Move(location=str(root), source=old, target=f"delta_3_3/{old}") for old in olds)
-    note = replace(note_of(root), moves=moves, emptied=())
+    note = replace(note_of(root), moves=into_delta(root, olds), emptied=())
     for old in olds:
         (root / old).write_text(f"old {old}")
     note.move_all(unguarded)
@@ -172,8 +170,7 @@ def test_two_files_that_are_put_back_at_once_never_get_one_name(
 
 def test_the_lock_is_checked_before_each_group_of_moves_and_each_new_name(root: Path) -> None:
     names = [f"{n:06d}_0" for n in range(AT_ONCE + 1)]
-    moves = tuple(Move(location=str(root), source=n, target=f"delta_3_3/{n}") for n in names)
-    note = replace(note_of(root), moves=moves, emptied=())
+    note = replace(note_of(root), moves=into_delta(root, names), emptied=())
     for name in names:
         (root / name).write_text(name)
     checks: list[int] = []

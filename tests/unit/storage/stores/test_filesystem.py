@@ -15,8 +15,8 @@ import pytest
 from pyarrow import fs as pafs
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.format.ids import AttemptId, TxnId, WriteId
-from airflow_hiveacid.format.records import LedgerEntry, Owner
+from airflow_hiveacid.format.ids import WriteId
+from airflow_hiveacid.format.records import Owner
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.filesystem import (
@@ -41,6 +41,7 @@ from airflow_hiveacid.storage.stores.listing import (
 )
 from airflow_hiveacid.storage.stores.staging import Staging
 from airflow_hiveacid.storage.stores.table_notes import TableNotes, note_owner
+from tests.support.ledger_entries import ledger_entry
 
 LOCAL = pafs.LocalFileSystem()
 
@@ -404,13 +405,9 @@ def test_a_partly_deleted_directory_is_hidden_from_readers(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("number", "is_passing"),
     [
-        (errno.ETIMEDOUT, True),
-        (errno.ECONNREFUSED, True),
-        (errno.ECONNRESET, True),
-        (errno.EAGAIN, True),
-        (errno.EIO, False),
-        (errno.ENOSPC, False),
-        (errno.EDQUOT, False),
+        *((number, True) for number in (errno.ETIMEDOUT, errno.ECONNREFUSED)),
+        *((number, True) for number in (errno.ECONNRESET, errno.EAGAIN)),
+        *((number, False) for number in (errno.EIO, errno.ENOSPC, errno.EDQUOT)),
     ],
 )
 def test_only_temporary_store_errors_have_a_temporary_cause(number: int, is_passing: bool) -> None:
@@ -442,21 +439,7 @@ def test_a_table_is_as_open_after_a_write_as_before_whatever_the_umask(
     table = tmp_path / "t"
     table.mkdir()
     table.chmod(mode)
-    Ledger(location=str(table), table_id="1.1").write(
-        LedgerEntry(
-            job_key="j",
-            generation=0,
-            attempt=AttemptId(1, "0" * 12),
-            statement={},
-            table_id="1.1",
-            txn_id=TxnId(1),
-            write_id=WriteId(1),
-            directories=(),
-            result="{}",
-            recorded_s=1.0,
-            retention_s=1.0,
-        )
-    )
+    Ledger(location=str(table), table_id="1.1").write(ledger_entry(table_id="1.1"))
     TableNotes(location=str(table), table_id="1.1").note_highest_write_id(1, WriteId(1))
     note_owner(str(table), Owner(metastore="m", table=TableRef("d", "t"), table_id="1.1"))
     staging = Staging(location=str(table / "p=1"), token="1-a", home=str(table))

@@ -6,6 +6,7 @@ import re
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,28 +25,19 @@ from airflow_hiveacid.storage.stores.job_ledger import (
     parse_entry,
 )
 from airflow_hiveacid.storage.stores.json_files import HIDDEN_DIRECTORY, Line, packed, table_digest
+from tests.support.ledger_entries import ledger_entry
 
 KEY = "dag/run/task/-1"
 MAX = 9223372036854775807
 TABLE = TableRef("d", "t")
 FIRST, SECOND = AttemptId(1, "0" * 12), AttemptId(2, "1" * 12)
+PREPARED = ledger_entry(directories=("file:/t/delta_0000005_0000005_0000",))
+DONE = replace(PREPARED, is_confirmed=True)
 
 
-def entry(root: Path, *, attempt: AttemptId = FIRST, confirmed: bool = False) -> LedgerEntry:
-    return LedgerEntry(
-        job_key=KEY,
-        generation=0,
-        attempt=attempt,
-        statement={"kind": "1a"},
-        table_id="7.1",
-        txn_id=TxnId(9),
-        write_id=WriteId(5),
-        directories=(f"file:{root}/delta_0000005_0000005_0000",),
-        result="{}",
-        recorded_s=1.0,
-        retention_s=100.0,
-        is_confirmed=confirmed,
-    )
+def entry(root: Path, **other: Any) -> LedgerEntry:  # noqa: ANN401
+    """An attempt of the job with a directory below a root."""
+    return ledger_entry(directories=(f"file:{root}/delta_0000005_0000005_0000",), **other)
 
 
 def ledger_of(root: Path) -> Ledger:
@@ -56,6 +48,11 @@ def ids(text: str) -> ValidWriteIdList:
     return ValidWriteIdList.parse(f"d.t:{text}")
 
 
+@pytest.fixture
+def ledger(tmp_path: Path) -> Ledger:
+    return ledger_of(tmp_path)
+
+
 TXNS = ValidTxnList(high_watermark=TxnId(20))
 COMMITTED, OPEN, ABORTED = ids(f"5:{MAX}::"), ids("5:5:5:"), ids(f"5:{MAX}::5")
 
@@ -64,12 +61,10 @@ def test_a_job_without_an_entry_is_not_committed(tmp_path: Path) -> None:
     assert committed(ledger_of(tmp_path).entries(KEY), COMMITTED, TXNS) == ()
 
 
-def test_a_confirmed_entry_is_committed_even_without_its_files(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    done = entry(tmp_path, confirmed=True)
-    ledger.write(done)
-    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
-    assert ledger.is_certain(done)
+def test_a_confirmed_entry_is_committed_even_without_its_files(ledger: Ledger) -> None:
+    ledger.write(DONE)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (DONE,)
+    assert ledger.is_certain(DONE)
 
 
 GIVEN_LESS = ids(f"4:{MAX}::")
@@ -87,21 +82,20 @@ GIVEN_LESS = ids(f"4:{MAX}::")
     ],
 )
 def test_a_confirmed_entry_that_the_metastore_contradicts_is_in_doubt(
-    tmp_path: Path, write_ids: ValidWriteIdList, txns: ValidTxnList, why: str
+    ledger: Ledger, write_ids: ValidWriteIdList, txns: ValidTxnList, why: str
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    ledger.write(entry(tmp_path, confirmed=True))
+    ledger.write(PREPARED)
+    ledger.write(DONE)
     (found,) = committed(ledger.entries(KEY), write_ids, txns)
     assert re.search(why, found.doubt)
     assert not ledger.is_certain(found)
 
 
-def test_an_entry_with_the_content_of_a_different_job_or_table_is_damaged(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    done = entry(tmp_path, confirmed=True)
-    ledger.write(done)
-    file = tmp_path / HIDDEN_DIRECTORY / entry_name(done)
+def test_an_entry_with_the_content_of_a_different_job_or_table_is_damaged(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.write(DONE)
+    file = tmp_path / HIDDEN_DIRECTORY / entry_name(DONE)
     for wrong in ({"job_key": "another/run/task/-1"}, {"table_id": "8.2"}):
         file.write_text(json.dumps({**json.loads(file.read_text()), **wrong}))
         (found,) = committed(ledger.entries(KEY), COMMITTED, TXNS)
@@ -109,18 +103,16 @@ def test_an_entry_with_the_content_of_a_different_job_or_table_is_damaged(tmp_pa
         assert not ledger.is_certain(found)
 
 
-def test_a_prepared_entry_is_committed_if_its_write_id_is_visible(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path),)
+def test_a_prepared_entry_is_committed_if_its_write_id_is_visible(ledger: Ledger) -> None:
+    ledger.write(PREPARED)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (PREPARED,)
     assert committed(ledger.entries(KEY), OPEN, TXNS) == ()
     assert committed(ledger.entries(KEY), ABORTED, TXNS) == ()
 
 
 def test_a_prepared_entry_is_certain_only_while_one_of_its_directories_exists(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     assert not ledger.is_certain(entry(tmp_path))
     (tmp_path / "delta_0000005_0000005_0000").mkdir()
@@ -143,6 +135,7 @@ def test_a_prepared_entry_is_certain_only_while_one_of_its_directories_exists(
     ],
 )
 def test_a_prepared_entry_is_confirmed_only_if_it_is_committed_and_its_directory_is_given(
+    ledger: Ledger,
     tmp_path: Path,
     write_ids: ValidWriteIdList,
     txns: ValidTxnList,
@@ -150,49 +143,46 @@ def test_a_prepared_entry_is_confirmed_only_if_it_is_committed_and_its_directory
     *,
     is_confirmed: bool,
 ) -> None:
-    ledger = ledger_of(tmp_path)
     ledger.write(entry(tmp_path))
     ledger.confirm_committed(
         ledger.unconfirmed(txns), {f"file:{tmp_path}/{directory}"}, write_ids, txns
     )
     confirmed = [e for e in ledger.entries(KEY) if e.is_confirmed]
-    assert confirmed == ([entry(tmp_path, confirmed=True)] if is_confirmed else [])
+    assert confirmed == ([entry(tmp_path, is_confirmed=True)] if is_confirmed else [])
 
 
 def test_confirmed_damaged_and_foreign_entries_are_not_reported_as_unconfirmed(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    ledger.write(entry(tmp_path, confirmed=True))
-    ledger.write(replace(entry(tmp_path), job_key="another", table_id="8.2"))
-    damaged = replace(entry(tmp_path), job_key="a third")
+    ledger.write(PREPARED)
+    ledger.write(DONE)
+    ledger.write(replace(PREPARED, job_key="another", table_id="8.2"))
+    damaged = replace(PREPARED, job_key="a third")
     ledger.write(damaged)
     (tmp_path / HIDDEN_DIRECTORY / entry_name(damaged)).write_text("{")
     assert ledger.unconfirmed(TXNS) == ()
 
 
-def test_a_prepared_entry_without_directories_is_not_committed(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(replace(entry(tmp_path), directories=()))
+def test_a_prepared_entry_without_directories_is_not_committed(ledger: Ledger) -> None:
+    ledger.write(replace(PREPARED, directories=()))
     assert committed(ledger.entries(KEY), COMMITTED, TXNS) == ()
 
 
-def test_a_confirmed_entry_takes_precedence_over_its_prepared_entry(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    ledger.write(entry(tmp_path, confirmed=True))
-    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (entry(tmp_path, confirmed=True),)
+def test_a_confirmed_entry_takes_precedence_over_its_prepared_entry(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.write(PREPARED)
+    ledger.write(DONE)
+    assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (DONE,)
     assert len(list((tmp_path / HIDDEN_DIRECTORY).iterdir())) == 2
 
 
 def test_an_attempt_neither_replaces_nor_withdraws_the_entry_of_a_later_attempt(
-    tmp_path: Path,
+    ledger: Ledger,
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    done = replace(entry(tmp_path, attempt=SECOND, confirmed=True), txn_id=TxnId(10))
+    done = replace(DONE, attempt=SECOND, txn_id=TxnId(10))
     ledger.write(done)
-    zombie = entry(tmp_path)
+    zombie = PREPARED
     ledger.write(zombie)
     ledger.withdraw(zombie)
     assert ledger.entries(KEY) == (done,)
@@ -204,49 +194,45 @@ def tear(root: Path, torn: LedgerEntry) -> None:
 
 
 def test_a_truncated_confirmation_is_completed_from_its_prepared_entry(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ledger: Ledger, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    ledger.write(entry(tmp_path, confirmed=True))
-    tear(tmp_path, entry(tmp_path, confirmed=True))
+    ledger.write(PREPARED)
+    ledger.write(DONE)
+    tear(tmp_path, DONE)
     (found,) = committed(ledger.entries(KEY), COMMITTED, TXNS)
-    assert found == entry(tmp_path, confirmed=True)
+    assert found == DONE
     assert ledger.is_certain(found)
     assert "only its name can be read" in caplog.text
 
 
 def test_a_truncated_confirmation_that_the_metastore_contradicts_is_in_doubt(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    ledger.write(entry(tmp_path, confirmed=True))
-    tear(tmp_path, entry(tmp_path, confirmed=True))
+    ledger.write(PREPARED)
+    ledger.write(DONE)
+    tear(tmp_path, DONE)
     (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
     assert "write ID 5 was committed" in found.doubt
     assert not ledger.is_certain(found)
 
 
 def test_a_truncated_confirmation_does_not_affect_the_entry_of_a_different_attempt(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    other = replace(entry(tmp_path, attempt=SECOND), txn_id=TxnId(10), write_id=WriteId(6))
+    other = replace(PREPARED, attempt=SECOND, txn_id=TxnId(10), write_id=WriteId(6))
     ledger.write(other)
-    ledger.write(entry(tmp_path, confirmed=True))
-    tear(tmp_path, entry(tmp_path, confirmed=True))
+    ledger.write(DONE)
+    tear(tmp_path, DONE)
     both = {e.txn_id: e for e in committed(ledger.entries(KEY), ids(f"6:{MAX}::"), TXNS)}
     assert both[TxnId(10)] == other
     assert (both[TxnId(9)].attempt, both[TxnId(9)].is_legible) == (FIRST, False)
 
 
 def test_a_truncated_confirmation_alone_shows_only_that_the_job_was_committed(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path, confirmed=True))
-    tear(tmp_path, entry(tmp_path, confirmed=True))
+    ledger.write(DONE)
+    tear(tmp_path, DONE)
     (found,) = committed(ledger.entries(KEY), ABORTED, TXNS)
     assert (found.generation, found.attempt, found.txn_id) == (0, FIRST, 9)
     assert not found.is_legible
@@ -257,20 +243,18 @@ def test_a_truncated_confirmation_alone_shows_only_that_the_job_was_committed(
     ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
 )
 def test_a_truncated_prepared_entry_counts_unless_its_transaction_is_open_or_aborted(
-    tmp_path: Path, txns: ValidTxnList, count: int
+    ledger: Ledger, tmp_path: Path, txns: ValidTxnList, count: int
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    tear(tmp_path, entry(tmp_path))
+    ledger.write(PREPARED)
+    tear(tmp_path, PREPARED)
     assert len(committed(ledger.entries(KEY), COMMITTED, txns)) == count
 
 
 def test_a_truncated_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(
-    tmp_path: Path,
+    ledger: Ledger, tmp_path: Path
 ) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
-    tear(tmp_path, entry(tmp_path))
+    ledger.write(PREPARED)
+    tear(tmp_path, PREPARED)
     txns = replace(TXNS, aborted=(TxnId(9),))
     snapshot = Snapshot(txn_id=None, txns=txns, tables={TABLE: COMMITTED})
     (dead,) = abandoned(ledger.entries(KEY), TABLE, snapshot)
@@ -278,9 +262,10 @@ def test_a_truncated_prepared_entry_of_an_aborted_transaction_can_be_withdrawn(
     assert ledger.entries(KEY) == ()
 
 
-def test_only_the_name_of_an_entry_of_an_unknown_version_is_used(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path, confirmed=True))
+def test_only_the_name_of_an_entry_of_an_unknown_version_is_used(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.write(DONE)
     file = next((tmp_path / HIDDEN_DIRECTORY).iterdir())
     file.write_text(json.dumps({**json.loads(file.read_text()), "version": 99}))
     assert [e.is_legible for e in ledger.entries(KEY)] == [False]
@@ -307,7 +292,7 @@ def test_every_release_reads_the_entries_of_the_first_one() -> None:
 
 
 def test_a_recreated_table_ignores_the_ledger_of_its_predecessor(tmp_path: Path) -> None:
-    ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
+    ledger_of(tmp_path).write(DONE)
     assert (
         committed(Ledger(location=str(tmp_path), table_id="8.2").entries(KEY), COMMITTED, TXNS)
         == ()
@@ -321,13 +306,12 @@ def test_a_failed_write_leaves_no_partial_entry(
         "airflow_hiveacid.storage.stores.filesystem.move", lambda *_: (_ for _ in ()).throw(OSError)
     )
     with pytest.raises(OSError):  # noqa: PT011 - the one that was planted
-        ledger_of(tmp_path).write(entry(tmp_path))
+        ledger_of(tmp_path).write(PREPARED)
     assert list((tmp_path / HIDDEN_DIRECTORY).iterdir()) == []
 
 
-def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
+def test_only_entries_of_aborted_transactions_are_abandoned(ledger: Ledger) -> None:
+    ledger.write(PREPARED)
 
     def snapshot(
         write_ids: ValidWriteIdList, aborted: tuple[TxnId, ...], opened: tuple[TxnId, ...] = ()
@@ -336,7 +320,7 @@ def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> N
         return Snapshot(txn_id=None, txns=txns, tables={TABLE: write_ids})
 
     gone = (TxnId(9),)
-    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, gone)) == (entry(tmp_path),)
+    assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, gone)) == (PREPARED,)
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(COMMITTED, gone)) == ()
     # An attempt that still runs may commit what it has published.
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(OPEN, (), opened=gone)) == ()
@@ -346,9 +330,8 @@ def test_only_entries_of_aborted_transactions_are_abandoned(tmp_path: Path) -> N
     assert abandoned(ledger.entries(KEY), TABLE, snapshot(ABORTED, ())) == ()
 
 
-def test_pruning_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    old, young = entry(tmp_path), entry(tmp_path, confirmed=True)
+def test_pruning_removes_old_entries_and_nothing_else(ledger: Ledger, tmp_path: Path) -> None:
+    old, young = PREPARED, DONE
     ledger.write(old)
     ledger.write(young)
     hidden = tmp_path / HIDDEN_DIRECTORY
@@ -360,9 +343,10 @@ def test_pruning_removes_old_entries_and_nothing_else(tmp_path: Path) -> None:
     assert {f.name for f in hidden.iterdir()} == {note.name, entry_name(young)}
 
 
-def test_pruning_respects_the_longer_retention_of_a_different_job(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    patient = replace(entry(tmp_path, confirmed=True), retention_s=10_000.0)
+def test_pruning_respects_the_longer_retention_of_a_different_job(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    patient = replace(DONE, retention_s=10_000.0)
     ledger.write(patient)
     os.utime(tmp_path / HIDDEN_DIRECTORY / entry_name(patient), (100, 100))
     (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
@@ -371,18 +355,18 @@ def test_pruning_respects_the_longer_retention_of_a_different_job(tmp_path: Path
     assert ledger.prune(now_s=12_000.0, retention_s=60.0) == 1
 
 
-def test_pruning_by_a_clock_that_is_a_month_ahead_removes_nothing(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(done := entry(tmp_path, confirmed=True))
+def test_pruning_by_a_clock_that_is_a_month_ahead_removes_nothing(ledger: Ledger) -> None:
+    ledger.write(done := DONE)
     assert ledger.prune(now_s=time.time() + 31 * 86_400, retention_s=30 * 86_400) == 0
     assert committed(ledger.entries(KEY), COMMITTED, TXNS) == (done,)
 
 
-def test_an_entry_written_by_a_slow_clock_is_kept_for_its_full_retention(tmp_path: Path) -> None:
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path, confirmed=True))  # recorded in 1970, by its own account
+def test_an_entry_written_by_a_slow_clock_is_kept_for_its_full_retention(
+    ledger: Ledger, tmp_path: Path
+) -> None:
+    ledger.write(DONE)  # recorded in 1970, by its own account
     hidden = tmp_path / HIDDEN_DIRECTORY
-    os.utime(hidden / entry_name(entry(tmp_path, confirmed=True)), (5000, 5000))
+    os.utime(hidden / entry_name(DONE), (5000, 5000))
     (hidden / "_written_now").touch()
     assert ledger.prune(now_s=5090.0, retention_s=60.0) == 0
     assert ledger.prune(now_s=5200.0, retention_s=60.0) == 1
@@ -391,7 +375,7 @@ def test_an_entry_written_by_a_slow_clock_is_kept_for_its_full_retention(tmp_pat
 def test_an_entry_that_cannot_be_read_raises_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ledger_of(tmp_path).write(entry(tmp_path, confirmed=True))
+    ledger_of(tmp_path).write(DONE)
 
     def fail(*_: object) -> bytes:
         raise StorageError("the disk does not answer")
@@ -413,15 +397,14 @@ def test_incomplete_files_of_a_killed_writer_are_pruned(tmp_path: Path) -> None:
 
 
 def test_each_job_prunes_only_a_limited_number_of_old_entries(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_MOST_PRUNED", 3)
-    ledger = ledger_of(tmp_path)
     for number in range(7):
-        ledger.write(replace(entry(tmp_path), txn_id=TxnId(number), retention_s=0.0))
+        ledger.write(replace(PREPARED, txn_id=TxnId(number), retention_s=0.0))
     for file in (tmp_path / HIDDEN_DIRECTORY).iterdir():
         os.utime(file, (1.0, 1.0))
-    ledger.write(replace(entry(tmp_path), txn_id=TxnId(99)))
+    ledger.write(replace(PREPARED, txn_id=TxnId(99)))
     assert [ledger.prune(time.time(), 10.0) for _ in range(4)] == [3, 3, 1, 0]
     assert [found.txn_id for found in ledger.entries(KEY)] == [99]
 
@@ -430,11 +413,10 @@ def test_each_job_prunes_only_a_limited_number_of_old_entries(
     ("txns", "count"), [(TXNS, 1), (replace(TXNS, open=(9,)), 0), (replace(TXNS, aborted=(9,)), 0)]
 )
 def test_an_entry_with_a_write_id_above_the_list_counts_if_its_transaction_is_committed(
-    tmp_path: Path, txns: ValidTxnList, count: int
+    ledger: Ledger, txns: ValidTxnList, count: int
 ) -> None:
     """4.0.1 may end its list below what a transaction committed that had begun earlier."""
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path))
+    ledger.write(PREPARED)
     assert len(committed(ledger.entries(KEY), ids(f"4:{MAX}::"), txns)) == count
 
 
@@ -447,7 +429,7 @@ def rolled(root: Path, monkeypatch: pytest.MonkeyPatch, *, retention_s: float = 
     ledger = ledger_of(root)
     for number, key in enumerate((KEY, "another")):
         done = replace(
-            entry(root, confirmed=True),
+            entry(root, is_confirmed=True),
             job_key=key,
             txn_id=TxnId(9 + number),
             write_id=WriteId(5 + number),
@@ -505,7 +487,7 @@ def test_an_intact_entry_in_a_roll_takes_precedence_over_a_damaged_file(
 ) -> None:
     """A job that died while it rolled up has left it, and a disk has damaged it since."""
     ledger = rolled(tmp_path, monkeypatch)
-    whole = entry(tmp_path, confirmed=True)
+    whole = entry(tmp_path, is_confirmed=True)
     file = tmp_path / HIDDEN_DIRECTORY / entry_name(whole)
     ledger.write(whole)
     text = json.loads(file.read_text())
@@ -516,7 +498,7 @@ def test_an_intact_entry_in_a_roll_takes_precedence_over_a_damaged_file(
 
 @pytest.mark.parametrize("text", [b"{", b'{"version": 99}'])
 def test_the_name_of_a_damaged_entry_in_a_roll_is_used(tmp_path: Path, text: bytes) -> None:
-    ledger, whole = ledger_of(tmp_path), entry(tmp_path, confirmed=True)
+    ledger, whole = ledger_of(tmp_path), DONE
     done = replace(whole, txn_id=TxnId(10))
     ledger.write(done)
     file = tmp_path / HIDDEN_DIRECTORY / entry_name(done)
@@ -525,8 +507,7 @@ def test_the_name_of_a_damaged_entry_in_a_roll_is_used(tmp_path: Path, text: byt
         Line(name=file.name, modified_s=5.0, text=text),
         Line(name=f"{file.name}.strange", modified_s=5.0, text=text),
     ]
-    digest = table_digest("7.1")
-    (file.parent / f"_rolled_{digest}.1.2.00.lines").write_bytes(packed(lines))
+    write_roll(tmp_path, "1.2.00", *lines)
     found = {e.txn_id: e for e in ledger.entries(KEY)}
     assert (found[TxnId(9)].is_legible, found[TxnId(9)].recorded_s) == (False, 5.0)
     assert found.keys() == {9, 10}
@@ -536,11 +517,10 @@ def test_the_name_of_a_damaged_entry_in_a_roll_is_used(tmp_path: Path, text: byt
 
 
 def test_a_damaged_entry_is_still_found_after_a_roll(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
-    ledger = ledger_of(tmp_path)
-    ledger.write(entry(tmp_path, confirmed=True))
+    ledger.write(DONE)
     (file,) = (tmp_path / HIDDEN_DIRECTORY).iterdir()
     file.write_text("torn")
     ledger.tidy(time.time(), 100.0)
@@ -548,17 +528,14 @@ def test_a_damaged_entry_is_still_found_after_a_roll(
 
 
 def test_expired_entries_are_removed_from_a_roll_and_others_are_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
     monkeypatch.setattr(job_ledger, "_MERGE_AT", 2)
     monkeypatch.setattr(job_ledger, "_LOOKED_AT_AGAIN_S", -1.0)
-    ledger = ledger_of(tmp_path)
     directory = tmp_path / HIDDEN_DIRECTORY
     for txn_id, retention_s in ((9, 10.0), (10, 1e12)):
-        ledger.write(
-            replace(entry(tmp_path, confirmed=True), txn_id=TxnId(txn_id), retention_s=retention_s)
-        )
+        ledger.write(replace(DONE, txn_id=TxnId(txn_id), retention_s=retention_s))
         for file in directory.glob("*.done.json"):
             os.utime(file, (1.0, 1.0))
         # Its own file is older than anything may be that is kept for 10 s; so is its retention.
@@ -574,7 +551,7 @@ def roll_of(root: Path, *ages: tuple[int, float, float]) -> None:
     lines = []
     for txn_id, recorded_s, retention_s in ages:
         one = replace(
-            entry(root, confirmed=True),
+            entry(root, is_confirmed=True),
             txn_id=TxnId(txn_id),
             recorded_s=recorded_s,
             retention_s=retention_s,
@@ -583,9 +560,14 @@ def roll_of(root: Path, *ages: tuple[int, float, float]) -> None:
         file = root / HIDDEN_DIRECTORY / entry_name(one)
         lines.append(Line(name=file.name, modified_s=recorded_s, text=file.read_bytes()))
         file.unlink()
-    digest, nonce = table_digest("7.1"), lines[0].name[-20:]
-    name = f"_rolled_{digest}.1.{len(lines)}.{ages[0][0]}{nonce}.lines"
-    (root / HIDDEN_DIRECTORY / name).write_bytes(packed(lines))
+    write_roll(root, f"1.{len(lines)}.{ages[0][0]}{lines[0].name[-20:]}", *lines)
+
+
+def write_roll(root: Path, name: str, *lines: Line) -> Path:
+    roll = root / HIDDEN_DIRECTORY / f"_rolled_{table_digest('7.1')}.{name}.lines"
+    roll.parent.mkdir(exist_ok=True)
+    roll.write_bytes(packed(lines))
+    return roll
 
 
 def settle(root: Path, now_s: float, retention_s: float = 0.0, *, newest_s: float) -> set[int]:
@@ -626,7 +608,7 @@ def test_the_name_of_a_roll_sorts_after_the_names_of_the_files_it_replaces(
     monkeypatch.setattr(job_ledger, "_ROLL_AT", 1)
     hidden = tmp_path / HIDDEN_DIRECTORY
     for txn_id in range(9, 24):
-        ledger_of(tmp_path).write(replace(entry(tmp_path, confirmed=True), txn_id=TxnId(txn_id)))
+        ledger_of(tmp_path).write(replace(DONE, txn_id=TxnId(txn_id)))
         before = {file.name for file in hidden.iterdir()}
         settle(tmp_path, 1.0, newest_s=1.0)
         now = {file.name for file in hidden.iterdir()}
@@ -648,13 +630,12 @@ def test_a_rolled_entry_is_kept_from_its_file_time_for_the_longer_retention(
 ) -> None:
     """By its own account it was recorded in 1970; its file was written at 101 s, and kept 10 s."""
     monkeypatch.setattr(job_ledger, "_MERGE_AT", 1)
-    ledger, old = ledger_of(tmp_path), replace(entry(tmp_path, confirmed=True), retention_s=10.0)
+    ledger, old = ledger_of(tmp_path), replace(DONE, retention_s=10.0)
     ledger.write(old)
     (file,) = (tmp_path / HIDDEN_DIRECTORY).iterdir()
     line = Line(name=file.name, modified_s=101.0, text=file.read_bytes())
     file.unlink()
-    digest = table_digest("7.1")
-    (file.parent / f"_rolled_{digest}.1.1.00.lines").write_bytes(packed([line]))
+    write_roll(tmp_path, "1.1.00", line)
     (file.parent / "_written_now").touch()
     found = settle(tmp_path, now_s, retention_s, newest_s=now_s)
     assert found == ({9} if is_known else set())
@@ -664,11 +645,8 @@ def test_an_unreadable_entry_in_a_roll_never_expires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(job_ledger, "_MERGE_AT", 1)
-    (tmp_path / HIDDEN_DIRECTORY).mkdir()
-    line = Line(name=entry_name(entry(tmp_path, confirmed=True)), modified_s=1.0, text=b"{")
-    digest = table_digest("7.1")
-    roll = tmp_path / HIDDEN_DIRECTORY / f"_rolled_{digest}.1.1.00.lines"
-    roll.write_bytes(packed([line]))
+    line = Line(name=entry_name(DONE), modified_s=1.0, text=b"{")
+    roll = write_roll(tmp_path, "1.1.00", line)
     (tmp_path / HIDDEN_DIRECTORY / "_written_now").touch()
     assert settle(tmp_path, YEAR_S, newest_s=YEAR_S) == {9}
     assert not roll.exists(), "it was merged"

@@ -4,32 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 
 import pytest
-from pyarrow import fs as pafs
 
 from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.locations import LOCAL_STORE, client_of, locate, open_location
+from tests.support.cases import tables_of
 
-LOCAL = pafs.LocalFileSystem()
+TABLES = tables_of(__file__)
 
 
-@pytest.mark.parametrize(
-    ("location", "path"),
-    [
-        ("/w/t", "/w/t"),
-        ("/w/t/", "/w/t"),
-        ("/", "/"),
-        ("file:/w/t", "/w/t"),
-        ("file:///w/t", "/w/t"),
-        ("file://localhost/w/t/", "/w/t"),
-        ("FILE:/w//t", "/w/t"),
-        ("file:/w/t/p=a%2Fb", "/w/t/p=a%2Fb"),
-        ("/w/t/at=12:30", "/w/t/at=12:30"),
-        ("file:/w/t/p=a b#c?d", "/w/t/p=a b#c?d"),
-    ],
-)
+@pytest.fixture(autouse=True)
+def _no_clients_of_other_tests() -> Iterator[None]:
+    clients = locations._hadoop
+    clients.cache_clear()
+    yield
+    clients.cache_clear()
+
+
+@pytest.mark.parametrize(("location", "path"), TABLES["local"])
 def test_a_local_location_is_parsed_as_in_hadoop(location: str, path: str) -> None:
     fs, found = open_location(location)
     assert found == path
@@ -44,34 +39,14 @@ def test_a_location_that_no_client_can_open_raises_a_configuration_error(locatio
         open_location(location)
 
 
-@pytest.mark.parametrize(
-    ("location", "around"),
-    [
-        ("hdfs://nn:8020//a/b/", ["hdfs://nn:8020/a/b", "hdfs://nn:8020/a", "hdfs://nn:8020/"]),
-        ("s3a://bucket/a", ["s3a://bucket/a", "s3a://bucket/"]),
-        ("/nowhere/a", ["file:/nowhere/a", "file:/nowhere"]),
-    ],
-)
+@pytest.mark.parametrize(("location", "around"), TABLES["around"])
 def test_the_directories_around_a_location_lead_to_the_root(
     location: str, around: list[str]
 ) -> None:
     assert locations.directories_around(location) == around
 
 
-@pytest.mark.parametrize(
-    ("location", "directory", "is_in_it"),
-    [
-        ("hdfs://ns1/wh/t/p=1", "hdfs://ns1/wh/t", True),
-        ("hdfs://ns2/wh/t/p=1", "hdfs://ns1/wh/t", False),  # perhaps another cluster
-        ("viewfs://cl/wh/t/p=1", "hdfs://ns1/wh/t", False),
-        ("hdfs://ns1/wh/t2", "hdfs://ns1/wh/t", False),
-        ("s3a://b/t/p=1", "s3a://b/t/", True),
-        ("s3a://c/t/p=1", "s3a://b/t", False),
-        ("file:///x/t/p=1", "file:/x/t", True),
-        ("file:/x/t", "file:/x/t", True),
-        ("", "file:/x/t", False),
-    ],
-)
+@pytest.mark.parametrize(("location", "directory", "is_in_it"), TABLES["within"])
 def test_a_location_is_within_a_directory_only_of_the_same_store(
     location: str, directory: str, is_in_it: bool
 ) -> None:
@@ -97,11 +72,7 @@ def test_hdfs_is_opened_without_a_jvm_if_the_native_client_is_installed(
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: installed or None)
     monkeypatch.setattr(locations, "open_hdfs", lambda *place: ("native", *place))
     monkeypatch.setattr(locations.pafs, "HadoopFileSystem", lambda *place: ("libhdfs", *place))
-    locations._hadoop.cache_clear()
-    try:
-        found = [open_location(f"{place}/w") for place in ("hdfs://nn:1", "viewfs://", "hdfs://ns")]
-    finally:
-        locations._hadoop.cache_clear()
+    found = [open_location(f"{place}/w") for place in ("hdfs://nn:1", "viewfs://", "hdfs://ns")]
     assert [path for _, path in found] == ["/w"] * 3
     assert [fs for fs, _ in found] == (
         [("native", "hdfs", "nn:1"), ("native", "viewfs", ""), ("native", "hdfs", "ns")]
@@ -125,11 +96,7 @@ def test_the_jvm_of_libhdfs_leaves_signals_to_this_process(
     monkeypatch.setattr(
         locations.pafs, "HadoopFileSystem", lambda *_, **__: os.environ["LIBHDFS_OPTS"]
     )
-    locations._hadoop.cache_clear()
-    try:
-        found, _ = open_location("hdfs://lake/w")
-    finally:
-        locations._hadoop.cache_clear()
+    found, _ = open_location("hdfs://lake/w")
     assert found == after
 
 
@@ -140,30 +107,13 @@ def test_libhdfs_uses_no_observer_name_nodes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv(locations.hadoop_settings.VARIABLE, given)
     monkeypatch.setattr(locations.importlib.util, "find_spec", lambda _: None)
     monkeypatch.setattr(locations.pafs, "HadoopFileSystem", lambda *_, **more: more)
-    locations._hadoop.cache_clear()
-    try:
-        fs, _ = open_location("hdfs://lake/w")
-    finally:
-        locations._hadoop.cache_clear()
+    fs, _ = open_location("hdfs://lake/w")
     assert fs == {"extra_conf": {name: f"{there}ConfiguredFailoverProxyProvider"}}
 
 
-@pytest.mark.parametrize(
-    ("location", "place"),
-    [
-        ("file:/w/t/", ("file://", "/w/t")),
-        ("/w/t", ("file://", "/w/t")),
-        ("file://localhost/w", ("file://", "/w")),
-        ("hdfs://nn:8020/w/p=a?b#c%2F", ("hdfs://nn:8020", "/w/p=a?b#c%2F")),
-        ("HDFS:///w", ("hdfs://", "/w")),
-        ("viewfs://cl/w", ("viewfs://cl", "/w")),
-        ("gs://bucket/w/t", ("gs://bucket", "bucket/w/t")),
-    ],
-)
-def test_a_location_is_split_into_its_store_and_its_path(
-    location: str, place: tuple[str, str]
-) -> None:
-    assert locate(location) == place
+@pytest.mark.parametrize(("location", "place"), TABLES["store and path"])
+def test_a_location_is_split_into_its_store_and_its_path(location: str, place: list[str]) -> None:
+    assert [*locate(location)] == place
 
 
 def test_the_client_of_a_store_is_found_by_the_name_of_the_store(
@@ -182,15 +132,7 @@ def test_the_path_of_an_s3_location_contains_its_bucket(scheme: str) -> None:
     assert locate(f"{scheme}://lake/") == ("s3://lake", "lake")
 
 
-@pytest.mark.parametrize(
-    ("location", "path"),
-    [
-        ("abfss://cont@acc.dfs.core.windows.net/wh/db/t", "cont/wh/db/t"),
-        ("abfs://cont@acc.dfs.core.windows.net/wh/", "cont/wh"),
-        ("abfss://acc.dfs.core.windows.net/cont/wh", "cont/wh"),
-        ("gs://bucket/wh/t", "bucket/wh/t"),
-    ],
-)
+@pytest.mark.parametrize(("location", "path"), TABLES["containers"])
 def test_the_path_on_an_object_store_begins_with_its_container(location: str, path: str) -> None:
     assert open_location(location)[1] == path
 
@@ -202,19 +144,15 @@ def test_a_forked_process_and_changed_settings_or_tokens_get_a_new_client(
     monkeypatch.setattr(locations, "open_hdfs", lambda *_: object())
     monkeypatch.delenv("HIVEACID_STORE_SETTINGS", raising=False)
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION", raising=False)
-    locations._hadoop.cache_clear()
-    try:
-        first = client_of("hdfs://nn")
-        assert client_of("hdfs://nn") is first
-        monkeypatch.setenv("HIVEACID_STORE_SETTINGS", "{}")
-        assert client_of("hdfs://nn") is not first
-        monkeypatch.delenv("HIVEACID_STORE_SETTINGS")
-        assert client_of("hdfs://nn") is first
-        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
-        assert client_of("hdfs://nn") is not first
-        monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
-        assert client_of("hdfs://nn") is first
-        monkeypatch.setattr(locations.os, "getpid", lambda: -1)
-        assert client_of("hdfs://nn") is not first
-    finally:
-        locations._hadoop.cache_clear()
+    first = client_of("hdfs://nn")
+    assert client_of("hdfs://nn") is first
+    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", "{}")
+    assert client_of("hdfs://nn") is not first
+    monkeypatch.delenv("HIVEACID_STORE_SETTINGS")
+    assert client_of("hdfs://nn") is first
+    monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
+    assert client_of("hdfs://nn") is not first
+    monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
+    assert client_of("hdfs://nn") is first
+    monkeypatch.setattr(locations.os, "getpid", lambda: -1)
+    assert client_of("hdfs://nn") is not first

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +25,9 @@ from airflow_hiveacid.storage.stores import json_files
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
 
 P = PartitionName.parse("p=1/q=a%2Fb")
+KEEPING = Keeping(roots={}, last_entry_id=0, since_s=1.5)
+HORIZON = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
+TAG = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
 
 
 @pytest.fixture
@@ -61,6 +64,11 @@ def reset(write_id: int, *names: str, partition: PartitionName = P) -> Reset:
     )
 
 
+def note_commits(notes: VersionNotes, numbers: Iterable[int]) -> None:
+    for number in numbers:
+        notes.note_commit(commit(number))
+
+
 def hidden(tmp_path: Path) -> list[str]:
     return sorted(p.name for p in (tmp_path / "_hiveacid").iterdir())
 
@@ -91,14 +99,13 @@ def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
         last_entry_id=9,
         since_s=1.5,
     )
-    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
     own = OwnCompaction(entry_id=8, aborted=(WriteId(2), WriteId(3)))
     notes.note_keeping(keeping)
-    notes.note_horizon(horizon)
-    notes.note_horizon(replace(horizon, at_s=9.0))  # once is enough
+    notes.note_horizon(HORIZON)
+    notes.note_horizon(replace(HORIZON, at_s=9.0))  # once is enough
     notes.note_own_compaction(own)
     found = notes.promises()
-    assert (found.keeping, found.horizons, found.own) == (keeping, (horizon,), (own,))
+    assert (found.keeping, found.horizons, found.own) == (keeping, (HORIZON,), (own,))
     assert not found.has_ended
     notes.end_keeping(12)
     assert notes.promises().has_ended
@@ -112,11 +119,10 @@ def test_notes_are_read_as_they_were_written(notes: VersionNotes) -> None:
 
 
 def test_a_new_guarantee_starts_without_horizons(notes: VersionNotes) -> None:
-    keeping = Keeping(roots={}, last_entry_id=-1, since_s=0.0)
-    notes.note_keeping(keeping)
-    notes.note_horizon(Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5))
+    notes.note_keeping(KEEPING)
+    notes.note_horizon(HORIZON)
     notes.end_keeping(3)
-    notes.note_keeping(keeping)
+    notes.note_keeping(KEEPING)
     found = notes.promises()
     assert (found.horizons, found.has_ended) == ((), False)
 
@@ -124,10 +130,9 @@ def test_a_new_guarantee_starts_without_horizons(notes: VersionNotes) -> None:
 def test_a_reader_finds_the_new_horizon_while_it_replaces_the_old_one(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notes.note_keeping(Keeping(roots={}, last_entry_id=-1, since_s=0.0))
-    horizon = Horizon(partition=P, write_id=WriteId(7), high_watermark=TxnId(3), at_s=2.5)
-    later = replace(horizon, write_id=WriteId(9))
-    notes.note_horizon(horizon)
+    notes.note_keeping(KEEPING)
+    later = replace(HORIZON, write_id=WriteId(9))
+    notes.note_horizon(HORIZON)
 
     def change() -> None:
         notes.note_horizon(later)
@@ -141,7 +146,7 @@ def test_a_tag_replaces_the_earlier_tag_with_the_same_name(
     notes: VersionNotes, tmp_path: Path
 ) -> None:
     root = TaggedRoot(partition=P, location="file:/t/p", names=frozenset({"base_1", "delta_2_2"}))
-    tag = Tag(name="a/b ä", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0, roots=(root,))
+    tag = replace(TAG, name="a/b ä", roots=(root,))
     notes.note_tag(tag)
     later = replace(tag, made_s=2.0, expires_s=7.0, made_by="me")
     notes.note_tag(later)
@@ -160,9 +165,8 @@ def test_a_tag_replaces_the_earlier_tag_with_the_same_name(
 def test_a_reader_finds_the_new_tag_while_it_replaces_the_old_one(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tag = Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0)
-    later = replace(tag, made_s=2.0)
-    notes.note_tag(tag)
+    later = replace(TAG, made_s=2.0)
+    notes.note_tag(TAG)
 
     def change() -> None:
         notes.note_tag(later)
@@ -185,8 +189,7 @@ def test_many_commit_notes_are_bundled_and_old_ones_are_removed(
     (gone,) = notes.resets()  # what nobody bears witness of any more
     assert (gone.partition, gone.lowest, gone.write_id) == (P, 0, 9)
     assert [n.write_id for n in notes.commits()] == list(range(5, 51))
-    for number in range(51, 101):
-        notes.note_commit(commit(number))
+    note_commits(notes, range(51, 101))
     notes.tidy_commits({str(P): WriteId(1)}, 0.0)
     assert len(bundles(tmp_path)) == len(hidden(tmp_path)) - 1 == 1
     assert notes.resets() == (gone,)
@@ -204,14 +207,12 @@ def test_a_commit_note_is_kept_while_one_of_its_partitions_needs_it(
     oldest = {str(P): WriteId(60), str(other): WriteId(1)}
     notes.tidy_commits(oldest, 5.0)
     assert [n.write_id for n in notes.commits()] == [2]
-    for number in range(51, 101):
-        notes.note_commit(commit(number))
+    note_commits(notes, range(51, 101))
     del oldest[str(other)]
     notes.tidy_commits(oldest, 5.0)
     assert notes.commits()[0].write_id == 2  # nobody knows since when it is not there
     notes.note_resets([reset(40, "delta_2_2", partition=other)])
-    for number in range(101, 151):
-        notes.note_commit(commit(number))
+    note_commits(notes, range(101, 151))
     notes.tidy_commits(oldest, 5.0)
     assert notes.commits()[0].write_id == 51
 
@@ -233,8 +234,7 @@ def test_commit_notes_of_the_oldest_versions_and_without_a_time_are_kept(
 def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(1, 61):
-        notes.note_commit(commit(number))
+    note_commits(notes, range(1, 61))
     at_reads(monkeypatch, {30}, lambda: notes.tidy_commits({str(P): WriteId(1)}, 0.0))
     assert [n.write_id for n in notes.commits()] == list(range(1, 61))
 
@@ -242,8 +242,7 @@ def test_a_reader_finds_all_commit_notes_while_they_are_bundled(
 def test_a_process_that_dies_while_it_bundles_commit_notes_loses_none(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for number in range(1, 61):
-        notes.note_commit(commit(number))
+    note_commits(notes, range(1, 61))
 
     def dying(*_: object) -> None:
         raise KeyboardInterrupt
@@ -260,7 +259,7 @@ def test_a_reader_finds_all_compaction_and_loss_notes_while_they_are_bundled(
     notes: VersionNotes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One more of each is there every day, and every reader of a version reads them all."""
-    notes.note_keeping(Keeping(roots={}, last_entry_id=0, since_s=1.5))
+    notes.note_keeping(KEEPING)
     for number in range(1, 61):
         aborted = tuple(map(WriteId, range(max(1, number - 9), number)))
         notes.note_own_compaction(OwnCompaction(entry_id=number, aborted=aborted))
@@ -290,7 +289,7 @@ def test_a_damaged_commit_note_is_ignored_and_a_damaged_tag_raises_an_error(
 ) -> None:
     notes.note_commit(commit(1))
     notes.note_commit(commit(2))
-    notes.note_tag(Tag(name="a", table_id="17.3", write_ids="db.t:2:9::", made_s=1.0))
+    notes.note_tag(TAG)
     (tmp_path / "_hiveacid" / hidden(tmp_path)[0]).write_text(text)
     assert notes.commits() == (commit(2),)
     (tmp_path / "_hiveacid" / hidden(tmp_path)[2]).write_text(text)
@@ -303,11 +302,9 @@ def test_a_guarantee_is_not_read_after_an_interrupted_removal_of_its_notes(
     notes: VersionNotes, monkeypatch: pytest.MonkeyPatch, deletions: int
 ) -> None:
     """A promise without its horizons would claim versions whose files are cleaned away."""
-    notes.note_keeping(Keeping(roots={}, last_entry_id=0, since_s=1.0))
+    notes.note_keeping(KEEPING)
     for write_id in (2, 3):
-        notes.note_horizon(
-            Horizon(partition=P, write_id=WriteId(write_id), high_watermark=TxnId(3), at_s=2.5)
-        )
+        notes.note_horizon(replace(HORIZON, write_id=WriteId(write_id)))
     left = iter(range(deletions))
     delete = VersionNotes._delete
 

@@ -19,29 +19,18 @@ from airflow_hiveacid.storage.values.timestamps import (
     to_proleptic_days,
     to_proleptic_seconds,
 )
+from tests.support.cases import tables_of
 from tests.unit.storage.orc_tables import insert, write_acid
 
 EPOCH = dt.date(1970, 1, 1)
 
-# From Java: GregorianCalendar (hybrid) on the left, LocalDate (proleptic) on the right.
-LABELS = [
-    (-719164, dt.date(1, 1, 1)),
-    (-719163, dt.date(1, 1, 2)),
-    (-171655, dt.date(1500, 1, 1)),
-    (-171596, dt.date(1500, 3, 1)),  # 1500-02-29, which only the Julian calendar has
-    (-171595, dt.date(1500, 3, 1)),
-    (-353915, dt.date(1000, 12, 31)),
-    (-718010, dt.date(4, 2, 29)),
-    (-141428, dt.date(1582, 10, 4)),
-    (-141427, dt.date(1582, 10, 15)),
-    (0, EPOCH),
-    (20000, dt.date(2024, 10, 4)),
-]
+TABLES = tables_of(__file__)
 
 
-@pytest.mark.parametrize(("hybrid", "label"), LABELS)
-def test_a_hybrid_day_becomes_the_proleptic_day_of_its_label(hybrid: int, label: dt.date) -> None:
-    assert to_proleptic_days(np.array([hybrid])).tolist() == [(label - EPOCH).days]
+@pytest.mark.parametrize(("hybrid", "label"), TABLES["labels"])
+def test_a_hybrid_day_becomes_the_proleptic_day_of_its_label(hybrid: int, label: str) -> None:
+    expected = (dt.date.fromisoformat(label) - EPOCH).days
+    assert to_proleptic_days(np.array([hybrid])).tolist() == [expected]
 
 
 def test_days_since_the_calendar_change_are_unchanged() -> None:
@@ -65,18 +54,8 @@ def test_the_calendar_conversion_keeps_the_time_of_day() -> None:
 @pytest.mark.parametrize(
     ("calendar", "writer", "version", "is_hives", "expected"),
     [
-        (1, 0, 9, True, True),  # Hive 4
-        (2, 0, 9, True, False),
-        (2, 1, 6, True, False),
-        (0, 0, 7, True, False),  # Hive 3.1
-        (0, 0, 5, True, True),  # Hive 2
-        (0, 1, 6, True, False),  # C++
-        (0, 4, 6, True, False),  # Trino
-        (3, 0, 7, True, False),
-        (1, 0, 9, False, True),
-        (2, 0, 9, False, False),
+        *TABLES["writers"],
         *((0, writer, version, False, True) for writer in range(6) for version in range(10)),
-        (3, 0, 7, False, True),
     ],
 )
 def test_the_calendar_of_a_file_depends_on_its_footer_and_its_writer(

@@ -9,6 +9,9 @@ import pytest
 
 from airflow_hiveacid.storage.values import hive_text
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE
+from tests.support.cases import tables_of
+
+TABLES = tables_of(__file__)
 
 
 def pairs(*values: tuple[int, int] | None) -> pa.Array:
@@ -52,18 +55,7 @@ def test_local_timestamps_keep_one_fraction_digit_and_name_their_time_zone() -> 
     ]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ("1.50", "1.5"),
-        ("100", "100"),
-        ("0.00", "0"),
-        ("-0.0", "0"),
-        ("1E-18", "0.000000000000000001"),
-        ("1E5", "100000"),
-        ("-12345678901234567890.500", "-12345678901234567890.5"),
-    ],
-)
+@pytest.mark.parametrize(("value", "text"), TABLES["decimals"])
 def test_decimals_have_no_exponent_and_no_trailing_zeros(value: str, text: str) -> None:
     assert hive_text.decimal_text(Decimal(value)) == text
 
@@ -73,25 +65,9 @@ def test_decimal_columns_keep_their_nulls() -> None:
     assert hive_text.decimal_texts(array) == ["1", None]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (1e-3, "0.001"),
-        (9.99e-4, "9.99E-4"),
-        (1e7, "1.0E7"),
-        (9999999.9, "9999999.9"),
-        (-1.5e-300, "-1.5E-300"),
-        (123456789.125, "1.23456789125E8"),
-        (100.0, "100.0"),
-        (0.0, "0.0"),
-        (-0.0, "-0.0"),
-        (float("nan"), "NaN"),
-        (float("inf"), "Infinity"),
-        (float("-inf"), "-Infinity"),
-    ],
-)
-def test_doubles_are_formatted_as_in_java(value: float, text: str) -> None:
-    assert hive_text.double_text(value) == text
+@pytest.mark.parametrize(("value", "text"), TABLES["doubles"])
+def test_doubles_are_formatted_as_in_java(value: float | str, text: str) -> None:
+    assert hive_text.double_text(float(value)) == text
 
 
 def test_floats_are_formatted_with_the_precision_of_a_float() -> None:

@@ -12,7 +12,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.errors import UnsupportedFileError
@@ -24,12 +23,11 @@ from airflow_hiveacid.storage.acid import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.values.column_types import row_type
 from airflow_hiveacid.storage.values.convert import Matching
 from tests.unit.storage.compacting import compact
+from tests.unit.storage.writing import write_events
 
 FIELDS: Final = (
     {"a": "int"},
@@ -171,12 +169,8 @@ class World:
         name = DeltaName(
             low=write_id, high=write_id, statement_id=StatementId(0), is_delete=is_delete
         )
-        path = str(self.root / str(name) / "bucket_00000")
-        with AcidFileWriter(
-            LocalFileSystem(), path, self.columns, WriterOptions(), is_delete=is_delete
-        ) as writer:
-            writer.write(events)
-            writer.close()
+        path = self.root / str(name) / "bucket_00000"
+        write_events(path, self.columns, events, is_delete=is_delete)
 
     @property
     def is_ambiguous(self) -> bool:

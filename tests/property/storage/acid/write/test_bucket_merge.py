@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.acid_state import resolve
 from airflow_hiveacid.format.ids import BucketId, RowId, StatementId, WriteId, encode
@@ -19,10 +18,9 @@ from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.write import whole_stripes
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
-from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
+from tests.unit.storage.writing import write_events
 
 COLUMNS = (Column(name="v", type="bigint"),)
 B0 = encode(BucketId(0), StatementId(0))
@@ -78,11 +76,7 @@ class World:
 
     def put(self, directory: str, events: pa.RecordBatch, *, is_delete: bool) -> None:
         path = self.root / directory / "bucket_00000"
-        with AcidFileWriter(
-            LocalFileSystem(), str(path), COLUMNS, WriterOptions(), is_delete=is_delete
-        ) as writer:
-            writer.write(events)
-            writer.close()
+        write_events(path, COLUMNS, events, is_delete=is_delete)
 
     @property
     def write_ids(self) -> ValidWriteIdList:

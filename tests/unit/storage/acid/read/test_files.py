@@ -25,13 +25,14 @@ from airflow_hiveacid.storage.acid.read.files import RootFiles, footer_facts
 from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores import locations
 from airflow_hiveacid.storage.stores.listing import list_table
-from tests.unit.storage.counting import counting
+from tests.unit.storage.counting import Asked, CountingHandler, File, counting
 from tests.unit.storage.orc_tables import (
     B0,
     B1,
     event,
     ids,
     insert,
+    keys_in,
     tombstone,
     write_acid,
     write_plain,
@@ -52,14 +53,6 @@ def buckets(root: Path, high: int = 9, **lists: str) -> dict[int, BucketFiles]:
 
 def keys(files: tuple[AcidFile, ...]) -> list[str]:
     return [file.key for file in files]
-
-
-def numbers(file: AcidFile) -> list[tuple[int, int, int]]:
-    return [
-        (r["originalTransaction"], r["bucket"], r["rowId"])
-        for batch in read_identity(file)
-        for r in batch.to_pylist()
-    ]
 
 
 # ---- by bucket -----------------------------------------------------------------------------------
@@ -268,13 +261,6 @@ def test_a_delete_of_a_missing_row_dangles_if_a_live_delta_covers_its_write_id(
         buckets(tmp_path)
 
 
-def test_a_delete_of_a_missing_row_dangles_without_a_list_of_write_ids_too(tmp_path: Path) -> None:
-    write_acid(tmp_path / "delta_1_1_0/bucket_00000", [insert(1, 0, 1)])
-    write_acid(tmp_path / "delete_delta_2_2_0/bucket_00001", [tombstone(1, 0, 2, B1)])
-    with pytest.raises(DanglingDeleteError, match="bucket 1"):
-        bucket_files(state(tmp_path))
-
-
 # ---- files without ACID columns ------------------------------------------------------------------
 
 
@@ -293,14 +279,14 @@ def test_row_ids_continue_over_the_original_files_of_a_bucket_in_path_order(
         write_plain(tmp_path / name, ROWS)
     (tmp_path / "000001_0_copy_1").write_bytes(b"")
     found = buckets(tmp_path)
-    assert [(f.key, numbers(f)[0]) for f in found[0].inserts] == [
+    assert [(f.key, keys_in(f)[0]) for f in found[0].inserts] == [
         ("000000_0", (0, B0, 0)),
         ("000000_0_copy_1", (0, B0, 2)),
         ("000000_0_copy_10", (0, B0, 4)),
         ("000000_0_copy_2", (0, B0, 6)),
         ("HIVE_UNION_SUBDIR_1/000000_0", (0, B0, 8)),
     ]
-    assert [numbers(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
+    assert [keys_in(f) for f in found[1].inserts] == [[(0, B1, 0), (0, B1, 1)]]
 
 
 def test_loaded_files_take_write_id_and_statement_id_from_their_directory(tmp_path: Path) -> None:
@@ -308,11 +294,11 @@ def test_loaded_files_take_write_id_and_statement_id_from_their_directory(tmp_pa
     write_plain(tmp_path / "delta_3_3_2/000000_0_copy_1", ROWS)
     write_plain(tmp_path / "base_2/000001_0", ROWS)
     found = buckets(tmp_path)
-    assert [numbers(f) for f in found[0].inserts] == [
+    assert [keys_in(f) for f in found[0].inserts] == [
         [(3, B0 + 2, 0), (3, B0 + 2, 1)],
         [(3, B0 + 2, 2), (3, B0 + 2, 3)],
     ]
-    assert [numbers(f) for f in found[1].inserts] == [[(2, B1, 0), (2, B1, 1)]]
+    assert [keys_in(f) for f in found[1].inserts] == [[(2, B1, 0), (2, B1, 1)]]
     assert {f.kind for b in found.values() for f in b.inserts} == {FileKind.ORIGINAL}
 
 
@@ -357,36 +343,34 @@ def lengths(path: Path, *values: int, rest: bytes = b"") -> None:
     path.write_bytes(b"".join(struct.pack(">q", v) for v in values) + rest)
 
 
+@pytest.fixture
+def side(tmp_path: Path) -> Path:
+    """The side file, not yet there, of a file of 5000 bytes."""
+    (tmp_path / "delta_1_10").mkdir()
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
+    return tmp_path / "delta_1_10" / "bucket_00000_flush_length"
+
+
 @pytest.mark.promise("F9")
 @pytest.mark.parametrize(
     ("values", "rest", "expected"),
     [
-        ((0, 1200, 3100), b"", 3100),
-        ((0, 1200, 3100), b"\x00\x00\x01", 3100),
-        ((0, 1200), b"", 1200),
-        ((5000,), b"", 5000),
+        ((0, 1200, 3100), b"", [3100]),
+        ((0, 1200, 3100), b"\x00\x00\x01", [3100]),
+        ((0, 1200), b"", [1200]),
+        ((5000,), b"", [5000]),
+        ((0,), b"", []),  # the file is skipped
     ],
 )
 def test_the_last_complete_length_in_the_side_file_is_used(
-    tmp_path: Path, values: tuple[int, ...], rest: bytes, expected: int
+    tmp_path: Path, side: Path, values: tuple[int, ...], rest: bytes, expected: list[int]
 ) -> None:
-    (tmp_path / "delta_1_10").mkdir()
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
-    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
-    assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == [expected]
+    lengths(side, *values, rest=rest)
+    assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == expected
 
 
-def test_a_file_with_a_committed_length_of_zero_is_skipped(tmp_path: Path) -> None:
-    (tmp_path / "delta_1_10").mkdir()
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
-    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", 0)
-    assert RootFiles.of(state(tmp_path)).delta_files() == ()
-
-
-def test_without_a_side_file_the_whole_length_of_a_file_is_used(tmp_path: Path) -> None:
-    (tmp_path / "delta_1_10").mkdir()
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
-    lengths(tmp_path / "delta_1_10" / "bucket_00001_flush_length", 1)
+def test_without_a_side_file_the_whole_length_of_a_file_is_used(tmp_path: Path, side: Path) -> None:
+    lengths(side.with_name("bucket_00001_flush_length"), 1)
     assert [f.length for f in RootFiles.of(state(tmp_path)).delta_files()] == [5000]
 
 
@@ -394,26 +378,21 @@ def test_without_a_side_file_the_whole_length_of_a_file_is_used(tmp_path: Path) 
     ("values", "rest"), [((), b""), ((), b"123"), ((-1,), b""), ((4000, -1), b"")]
 )
 def test_an_invalid_side_file_is_reported_as_corrupt(
-    tmp_path: Path, values: tuple[int, ...], rest: bytes
+    tmp_path: Path, side: Path, values: tuple[int, ...], rest: bytes
 ) -> None:
-    (tmp_path / "delta_1_10").mkdir()
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 5000)
-    lengths(tmp_path / "delta_1_10" / "bucket_00000_flush_length", *values, rest=rest)
+    lengths(side, *values, rest=rest)
     with pytest.raises(CorruptFileError):
         RootFiles.of(state(tmp_path)).delta_files()
 
 
 def test_a_file_may_grow_between_the_listing_and_the_read_of_its_side_file(
-    tmp_path: Path,
+    tmp_path: Path, side: Path
 ) -> None:
-    (tmp_path / "delta_1_10").mkdir()
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 100)
-    side = tmp_path / "delta_1_10" / "bucket_00000_flush_length"
-    lengths(side, 100)
+    lengths(side, 5000)
     listed = state(tmp_path)
-    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 200)
-    lengths(side, 100, 200)
-    assert [f.length for f in RootFiles.of(listed).delta_files()] == [200]
+    (tmp_path / "delta_1_10" / "bucket_00000").write_bytes(b"x" * 6000)
+    lengths(side, 5000, 6000)
+    assert [f.length for f in RootFiles.of(listed).delta_files()] == [6000]
 
 
 def test_a_committed_length_beyond_the_end_of_the_file_is_reported_when_it_is_read(
@@ -424,37 +403,20 @@ def test_a_committed_length_beyond_the_end_of_the_file_is_reported_when_it_is_re
     lengths(side, path.stat().st_size + 1)
     (file,) = RootFiles.of(state(tmp_path)).delta_files()
     with pytest.raises(CorruptFileError, match="ends before byte"):
-        numbers(file)
+        keys_in(file)
 
 
-class OpenFile(io.RawIOBase):
+class OpenFile(File):
     """A file as HDFS shows it while a writer is at it: its size is that of the closed blocks."""
 
     def __init__(self, path: str, closed_bytes: int) -> None:
-        super().__init__()
-        self._file = Path(path).open("rb")  # noqa: SIM115 - closed below
+        super().__init__(LOCAL.open_input_file(path), Asked())
         self._closed_bytes = closed_bytes
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        return self._file.read(size)
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         if whence == io.SEEK_END:
-            return self._file.seek(self._closed_bytes + offset)
-        return self._file.seek(offset, whence)
-
-    def tell(self) -> int:
-        return self._file.tell()
-
-    def close(self) -> None:
-        self._file.close()
-        super().close()
+            return super().seek(self._closed_bytes + offset)
+        return super().seek(offset, whence)
 
 
 @pytest.mark.promise("F9")
@@ -475,19 +437,16 @@ def test_flushed_rows_are_read_even_if_the_listing_shows_a_smaller_size(
     with path.open("ab") as file:
         file.write(b"half a stripe of what comes next")
 
-    class Handler(pafs.FSSpecHandler):
+    class Handler(CountingHandler):
         def open_input_file(self, path: str) -> pa.PythonFile:
             return pa.PythonFile(OpenFile(path, closed_bytes), mode="r")
 
-        def open_input_stream(self, path: str) -> pa.NativeFile:
-            return LOCAL.open_input_stream(path)
-
-    fs = pafs.PyFileSystem(Handler(LOCAL))
+    fs = pafs.PyFileSystem(Handler(Asked()))
     monkeypatch.setattr(locations, "_local", lambda: fs)
     found = resolve(listing, ids(9), None)
     assert not found.unknown
     (bucket,) = bucket_files(found, ids(9))
-    assert [n for f in bucket.inserts for n in numbers(f)] == [(1, B0, i) for i in range(3)]
+    assert [n for f in bucket.inserts for n in keys_in(f)] == [(1, B0, i) for i in range(3)]
 
 
 def test_an_empty_delete_file_for_a_bucket_without_rows_does_not_dangle(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.inspect import inspect
 from airflow_hiveacid.storage.acid.read.reader import read_events
 from airflow_hiveacid.storage.acid.read.scan import scan
-from airflow_hiveacid.storage.orc.tail import parse_tail, serialize_tail
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
     COLUMNS,
@@ -24,6 +23,7 @@ from tests.unit.storage.orc_tables import (
     acid_file,
     ids,
     insert,
+    rewrite_tail,
     tombstone,
     write_acid,
 )
@@ -44,11 +44,7 @@ def table(root: Path, events: list[Event], *, is_told: bool = True) -> ValidWrit
     write_acid(root / "delta_0000001_0000001" / "bucket_00000", [insert(1, i, i) for i in range(4)])
     path = write_acid(root / "delta_0000002_0000002" / "bucket_00000", events)
     if not is_told:
-        content = path.read_bytes()
-        tail = parse_tail(path.name, content, len(content))
-        del tail.footer.statistics[:]
-        (stripe,) = tail.stripes
-        path.write_bytes(content[: stripe.offset + stripe.length] + serialize_tail(tail))
+        rewrite_tail(path, lambda tail: tail.footer.ClearField("statistics"))
     return ids(2)
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow.fs import LocalFileSystem
 
 from airflow_hiveacid.format.errors import CorruptFileError
 from airflow_hiveacid.format.ids import BucketId, RowId, WriteId, encode
@@ -16,12 +15,12 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid.events import insert_events
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, SyntheticIdentity, old_rows
 from airflow_hiveacid.storage.acid.read.old_rows import OldRows
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import PIECE_ROWS, WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
 from airflow_hiveacid.storage.stores import locations
 from tests.unit.storage.counting import counting
 from tests.unit.storage.orc_tables import acid_file, write_plain
+from tests.unit.storage.writing import write_events
 
 COLUMNS = [Column(name="v", type="bigint")]
 B0 = encode(BucketId(0))
@@ -48,10 +47,8 @@ def file(tmp_path: Path) -> AcidFile:
     """Row IDs from 0 in stripes of `PIECE_ROWS`; the value is ten times the row ID."""
     path = str(tmp_path / "bucket_00000")
     rows = pa.record_batch({"v": pa.array(range(0, 10 * PIECE_ROWS * STRIPES, 10), pa.int64())})
-    options = SMALL_STRIPES
-    with AcidFileWriter(LocalFileSystem(), path, COLUMNS, options, is_delete=False) as writer:
-        writer.write(insert_events(rows, WriteId(1), B0, RowId(0)))
-        written = writer.close()
+    events = insert_events(rows, WriteId(1), B0, RowId(0))
+    written = write_events(path, COLUMNS, events, options=SMALL_STRIPES)
     assert written.stripes == STRIPES
     return acid_file(path)
 

@@ -21,7 +21,7 @@ from airflow_hiveacid.format.errors import (
     UnknownColumnError,
     UnsupportedFileError,
 )
-from airflow_hiveacid.format.ids import BucketId, BucketProperty, RowId, WriteId
+from airflow_hiveacid.format.ids import BucketProperty, RowId, WriteId
 from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import IDENTITY_SCHEMA
 from airflow_hiveacid.storage.acid.read import AcidFile, FileKind, SyntheticIdentity, reader
@@ -30,7 +30,6 @@ from airflow_hiveacid.storage.orc.footer import TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import stripe_footer
 from airflow_hiveacid.storage.orc.tail import read_tail
-from airflow_hiveacid.storage.stores.locations import LOCAL_STORE
 from airflow_hiveacid.storage.values.convert import Matching
 from airflow_hiveacid.storage.values.timestamps import TimestampForm
 from tests.unit.storage.orc_tables import (
@@ -39,6 +38,7 @@ from tests.unit.storage.orc_tables import (
     COLUMNS,
     ROOT,
     Event,
+    acid_file as acid,
     event,
     insert,
     tombstone,
@@ -49,18 +49,6 @@ from tests.unit.storage.orc_tables import (
 )
 
 LOCAL = pafs.LocalFileSystem()
-
-
-def acid(path: Path, kind: FileKind = FileKind.DATA, **other: Any) -> AcidFile:  # noqa: ANN401
-    size = path.stat().st_size if path.exists() else 1
-    facts = {
-        "store": LOCAL_STORE,
-        "path": str(path),
-        "key": path.name,
-        "length": size,
-        "kind": kind,
-    }
-    return AcidFile(**{**facts, "bucket_id": BucketId(0), **other})
 
 
 def original(path: Path, first: int = 0, write_id: int = 0) -> AcidFile:
@@ -255,7 +243,7 @@ def test_a_column_missing_from_an_original_file_is_null_in_every_row(tmp_path: P
 
 def test_an_original_file_requires_a_synthetic_identity(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="synthetic"):
-        acid(tmp_path / "x", FileKind.ORIGINAL)
+        acid(write_plain(tmp_path / "x", []), FileKind.ORIGINAL)
 
 
 # ---- columns by name -----------------------------------------------------------------------------
@@ -384,12 +372,9 @@ STAMPS = "ts timestamp; deep array<struct<t:timestamp,s:string>>"
 
 
 def stamps(path: Path, *values: dt.datetime | None) -> AcidFile:
-    row = pa.struct(
-        [
-            ("ts", pa.timestamp("us")),
-            ("deep", pa.list_(pa.struct([("t", pa.timestamp("us")), ("s", pa.string())]))),
-        ]
-    )
+    micros = pa.timestamp("us")
+    deep = pa.list_(pa.struct([("t", micros), ("s", pa.string())]))
+    row = pa.struct([("ts", micros), ("deep", deep)])
     half = len(values) // 2
     events = [
         event(1, i, {"ts": v, "deep": [{"t": v, "s": "x"}, None, {"t": FAR, "s": "y"}]})
@@ -553,8 +538,10 @@ def test_a_damaged_file_is_reported_as_corrupt(tmp_path: Path, damage: str) -> N
 
 
 def test_a_missing_file_raises_an_error_instead_of_returning_no_rows(tmp_path: Path) -> None:
+    file = acid(write_acid(tmp_path / "b", [insert(1, 0, 1)]))
+    (tmp_path / "b").unlink()
     with pytest.raises(StorageError, match="does not exist"):
-        rows(acid(tmp_path / "nothing"))
+        rows(file)
 
 
 def test_a_file_is_read_only_up_to_its_committed_length(tmp_path: Path) -> None:

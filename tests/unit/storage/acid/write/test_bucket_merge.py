@@ -15,7 +15,6 @@ from airflow_hiveacid.storage.acid import IDENTITY_COLUMN_IDS
 from airflow_hiveacid.storage.acid.read import AcidFile
 from airflow_hiveacid.storage.acid.read.buckets import bucket_files
 from airflow_hiveacid.storage.acid.read.files import RootFiles
-from airflow_hiveacid.storage.acid.read.reader import read_identity
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
@@ -26,6 +25,7 @@ from tests.unit.storage.orc_tables import (
     event,
     ids,
     insert,
+    keys_in,
     tombstone,
     with_tail,
     write_acid,
@@ -34,14 +34,7 @@ from tests.unit.storage.orc_tables import (
 
 def identities(files: Iterable[AcidFile]) -> dict[str, list[tuple[int, int, int]]]:
     """The identities of the events of each file."""
-    return {
-        file.key: [
-            (r["originalTransaction"], r["bucket"], r["rowId"])
-            for batch in read_identity(file)
-            for r in batch.to_pylist()
-        ]
-        for file in files
-    }
+    return {file.key: keys_in(file) for file in files}
 
 
 def test_a_minor_compaction_drops_a_row_that_its_own_write_deleted(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -34,14 +34,21 @@ from airflow_hiveacid.storage.acid.write.bucket_merge import (
     split_compaction,
     stripes_to_copy,
 )
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
-from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from airflow_hiveacid.storage.stores.staging import Staging
 from tests.unit.storage.compacting import compact
-from tests.unit.storage.orc_tables import B0, acid_file, ids, write_deletes
+from tests.unit.storage.orc_tables import (
+    B0,
+    acid_file,
+    delta_file,
+    ids,
+    rewrite_tail,
+    write_deletes,
+)
+from tests.unit.storage.writing import write_events
 
 FS: Final = LocalFileSystem()
 COLUMNS: Final = (Column(name="id", type="bigint"), Column(name="noise", type="string"))
@@ -62,9 +69,7 @@ def put(path: Path, write_id: int, count: int) -> None:
     noise = pa.array([hashlib.sha256(f"{n}".encode()).hexdigest() for n in range(count)])
     rows = pa.record_batch({"id": ids, "noise": noise})
     events = insert_events(rows, WriteId(write_id), BucketProperty(B0), RowId(0))
-    with AcidFileWriter(FS, str(path), COLUMNS, SMALL, is_delete=False) as writer:
-        writer.write(events)
-        writer.close()
+    write_events(path, COLUMNS, events, options=SMALL)
 
 
 def compaction(
@@ -109,18 +114,9 @@ def a_table(root: Path) -> None:
     """A base of four stripes, three deltas, and deletes in the second stripe and a delta."""
     put(root / BASE, 1, 4 * STRIPE_ROWS)
     for write_id in (2, 3, 4):
-        name = f"delta_{write_id:07d}_{write_id:07d}_0000/bucket_00000"
-        put(root / name, write_id, STRIPE_ROWS + 10)
+        put(root / delta_file(write_id), write_id, STRIPE_ROWS + 10)
     gone = [(1, STRIPE_ROWS + 7), (1, 2 * STRIPE_ROWS - 1), (3, 5)]
-    write_deletes(root / "delete_delta_0000005_0000005_0000/bucket_00000", COLUMNS, 5, *gone)
-
-
-def rewrite_tail(path: Path, change: Callable[[OrcTail], None]) -> None:
-    tail = read_tail(FS, str(path))
-    change(tail)
-    data = path.read_bytes()
-    end = tail.stripes[-1].offset + tail.stripes[-1].length
-    path.write_bytes(data[:end] + serialize_tail(tail))
+    write_deletes(root / delta_file(5, "delete_delta"), COLUMNS, 5, *gone)
 
 
 @pytest.mark.parametrize("forgets", [False, True], ids=["statistics", "none"])
@@ -161,7 +157,7 @@ def test_a_stripe_between_two_stripes_that_change_is_copied_into_the_joined_file
 ) -> None:
     put(tmp_path / BASE, 1, 4 * STRIPE_ROWS)
     gone = [(1, 5), (1, 2 * STRIPE_ROWS + 5)]
-    write_deletes(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, *gone)
+    write_deletes(tmp_path / delta_file(2, "delete_delta"), COLUMNS, 2, *gone)
     stripes = read_tail(FS, str(tmp_path / BASE)).stripes
     part_bytes = sum(stripe.length for stripe in stripes[:3])
     assert len(split(tmp_path, 2, part_bytes).parts) == 2
@@ -292,11 +288,7 @@ def test_the_limits_of_parts_ascend_if_stripes_have_nested_ranges(tmp_path: Path
     wide = insert_events(pa.record_batch({"id": [1]}), WriteId(1), BucketProperty(B0), RowId(0))
     last = insert_events(pa.record_batch({"id": [9]}), WriteId(9), BucketProperty(B0), RowId(0))
     path = tmp_path / "delta_0000001_0000009/bucket_00000"
-    columns = COLUMNS[:1]
-    with AcidFileWriter(FS, str(path), columns, SMALL, is_delete=False) as writer:
-        writer.write(wide)
-        writer.write(last)
-        writer.close()
+    write_events(path, COLUMNS[:1], wide, last, options=SMALL)
     for write_id in (2, 3):
         put(tmp_path / f"delta_{write_id:07d}_{write_id:07d}/bucket_00000", write_id, 10)
     files = [acid_file(file) for file in sorted(tmp_path.glob("delta_*/bucket_00000"))]

@@ -16,14 +16,14 @@ from airflow_hiveacid.format.table import Column
 from airflow_hiveacid.storage.acid import ROW_COLUMN_ID
 from airflow_hiveacid.storage.acid.events import delete_events, insert_events
 from airflow_hiveacid.storage.acid.write.reissue import Reissue, reissue
-from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import OrcTail
-from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.splice import Stretch
 from airflow_hiveacid.storage.orc.stripe_copy import stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from tests.support.writer_cases import CASES, WriterCase
+from tests.unit.storage.orc_tables import identities, told
+from tests.unit.storage.writing import write_events
 
 FS: Final = LocalFileSystem()
 B0: Final = encode(BucketId(0))
@@ -42,33 +42,21 @@ def write_rows(
     path: Path, case: WriterCase, write_id: WriteId, options: WriterOptions | None = None
 ) -> None:
     events = insert_events(case.batch(), write_id, B0, RowId(0))
-    with AcidFileWriter(
-        FS, str(path), case.columns, options or WriterOptions(), is_delete=False
-    ) as writer:
-        writer.write(events)
-        writer.close()
+    write_events(path, case.columns, events, options=options)
 
 
 def write_numbers(path: Path, write_id: WriteId, count: int = 9000) -> None:
     rows = pa.record_batch({"id": pa.array(range(count), pa.int64())})
-    with AcidFileWriter(FS, str(path), ID, SMALL_STRIPES, is_delete=False) as writer:
-        for start in range(0, count, 3000):
-            piece = rows.slice(start, 3000)
-            writer.write(insert_events(piece, write_id, B0, RowId(start)))
-        writer.close()
+    pieces = [
+        insert_events(rows.slice(start, 3000), write_id, B0, RowId(start))
+        for start in range(0, count, 3000)
+    ]
+    write_events(path, ID, *pieces, options=SMALL_STRIPES)
 
 
 def write_deletes(path: Path, write_id: WriteId, originals: list[int]) -> None:
-    identity = pa.record_batch(
-        {
-            "originalTransaction": pa.array(originals, pa.int64()),
-            "bucket": pa.array([B0] * len(originals), pa.int32()),
-            "rowId": pa.array(range(len(originals)), pa.int64()),
-        }
-    )
-    with AcidFileWriter(FS, str(path), ID, WriterOptions(), is_delete=True) as writer:
-        writer.write(delete_events(identity, write_id, ID))
-        writer.close()
+    keys = identities([(original, B0, row) for row, original in enumerate(originals)])
+    write_events(path, ID, delete_events(keys, write_id, ID), is_delete=True)
 
 
 def again(source: Path, target: Path, *, old: WriteId = OLD) -> int:
@@ -98,14 +86,6 @@ def values_of(path: Path) -> list[list[tuple[int, int, bytes]]]:
 def identities_of(path: Path) -> list[dict[str, int]]:
     names = ["operation", "originalTransaction", "bucket", "rowId", "currentTransaction"]
     return orc.ORCFile(str(path)).read(columns=names).to_pylist()
-
-
-def told(column: pb.ColumnStatistics) -> pb.ColumnStatistics:
-    """What is said of values; how many bytes they take depends on who made the runs."""
-    rest = pb.ColumnStatistics()
-    rest.CopyFrom(column)
-    rest.ClearField("bytes_on_disk")
-    return rest
 
 
 def assert_same(found: Path, wanted: Path) -> None:
@@ -170,8 +150,7 @@ def test_a_reissue_of_delete_events_is_refused(tmp_path: Path, originals: list[i
 
 def test_a_reissue_of_a_file_without_rows_has_no_rows(tmp_path: Path) -> None:
     source, target, _ = places(tmp_path)
-    with AcidFileWriter(FS, str(source), ID, WriterOptions(), is_delete=False) as writer:
-        writer.close()
+    write_events(source, ID)
     again(source, target)
     assert tail_of(target).rows == 0
     assert orc.ORCFile(str(target)).read().num_rows == 0

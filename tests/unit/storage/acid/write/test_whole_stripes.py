@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from airflow_hiveacid.storage.acid.write.writer import AcidFileWriter
 from airflow_hiveacid.storage.orc.encoders import WriterOptions
 from airflow_hiveacid.storage.orc.footer import KEY_INDEX, OrcCalendar
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
-from airflow_hiveacid.storage.orc.tail import read_tail, serialize_tail
+from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.stores.listing import list_table
 from tests.unit.storage.compacting import compact
 from tests.unit.storage.orc_tables import (
@@ -43,18 +43,17 @@ from tests.unit.storage.orc_tables import (
     COLUMNS as PLAIN,
     Event,
     acid_file,
+    delta_file,
     ids,
     insert,
+    rewrite_tail,
     write_acid,
     write_deletes,
 )
+from tests.unit.storage.writing import columns_of, write_events
 
 FS: Final = LocalFileSystem()
-COLUMNS: Final = (
-    Column(name="id", type="bigint"),
-    Column(name="at", type="timestamp"),
-    Column(name="noise", type="string"),
-)
+COLUMNS: Final = columns_of({"id": "bigint", "at": "timestamp", "noise": "string"})
 STRIPE_ROWS: Final = 4096
 MAX: Final = 9223372036854775807
 SMALL: Final = WriterOptions(stripe_size_bytes=1)
@@ -84,9 +83,7 @@ def put(
     events = insert_events(
         rows(write_id << 20, count), WriteId(write_id), BucketProperty(B0), RowId(first_row)
     )
-    with AcidFileWriter(FS, str(path), columns, options, is_delete=False) as writer:
-        writer.write(events)
-        writer.close()
+    write_events(path, columns, events, options=options)
     return path
 
 
@@ -119,14 +116,9 @@ def test_an_unchanged_stripe_is_copied_byte_for_byte_and_other_rows_are_merged(
     tmp_path: Path,
 ) -> None:
     source = put(tmp_path / BASE, 1, 2 * STRIPE_ROWS).read_bytes()
-    put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 10)
-    write_deletes(
-        tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000",
-        COLUMNS,
-        3,
-        (1, STRIPE_ROWS),
-        (2, 5),
-    )
+    put(tmp_path / delta_file(2), 2, 10)
+    gone = [(1, STRIPE_ROWS), (2, 5)]
+    write_deletes(tmp_path / delta_file(3, "delete_delta"), COLUMNS, 3, *gone)
     old = read_tail(FS, str(tmp_path / BASE))
     assert compact(tmp_path, COLUMNS, ids(3), major=True) == ("base_0000003",)
     path = tmp_path / "base_0000003/bucket_00000"
@@ -153,7 +145,7 @@ def test_an_unchanged_stripe_is_copied_byte_for_byte_and_other_rows_are_merged(
 def test_copied_stripes_are_copied_again_by_the_next_compaction(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 2 * STRIPE_ROWS)
     for write_id in (2, 3):
-        put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 9)
+        put(tmp_path / delta_file(write_id), write_id, 9)
         compact(tmp_path, COLUMNS, ids(write_id), major=True)
     copied = found(tmp_path, ids(3))
     assert copied == [("base_0000003/bucket_00000", n) for n in range(4)]
@@ -164,7 +156,7 @@ def test_copied_stripes_are_copied_again_by_the_next_compaction(tmp_path: Path) 
 
 def test_a_minor_compaction_copies_stripes(tmp_path: Path) -> None:
     for write_id in (1, 2):
-        put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 50)
+        put(tmp_path / delta_file(write_id), write_id, 50)
     compact(tmp_path, COLUMNS, ids(2), major=False)
     tail = read_tail(FS, str(tmp_path / "delta_0000001_0000002/bucket_00000"))
     assert [stripe.rows for stripe in tail.stripes] == [50, 50]
@@ -183,10 +175,10 @@ def test_small_stripes_are_copied_until_one_file_would_have_too_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MOST_SMALL", 3)
-    sizes = []
-    for write_id in (1, 2, 3, 4):
-        name = f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000"
-        sizes.append(put(tmp_path / name, write_id, STRIPE_ROWS).stat().st_size)
+    sizes = [
+        put(tmp_path / delta_file(write_id), write_id, STRIPE_ROWS).stat().st_size
+        for write_id in (1, 2, 3, 4)
+    ]
     monkeypatch.setattr(module, "LEAST_BYTES", min(sizes) // 2)
     monkeypatch.setattr(module, "LARGE_BYTES", max(sizes) * 2)
     assert len(found(tmp_path, ids(3))) == 3
@@ -250,13 +242,9 @@ def test_repeated_compactions_keep_the_number_of_small_stripes_bounded(
 def test_a_stripe_with_a_deleted_row_is_not_copied(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, 3 * STRIPE_ROWS)
     last_of_first, first_of_last = (1, STRIPE_ROWS - 1), (1, 2 * STRIPE_ROWS)
-    write_deletes(
-        tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, last_of_first
-    )
+    write_deletes(tmp_path / delta_file(2, "delete_delta"), COLUMNS, 2, last_of_first)
     assert found(tmp_path, ids(2)) == [(BASE, 1), (BASE, 2)]
-    write_deletes(
-        tmp_path / "delete_delta_0000003_0000003_0000/bucket_00000", COLUMNS, 3, first_of_last
-    )
+    write_deletes(tmp_path / delta_file(3, "delete_delta"), COLUMNS, 3, first_of_last)
     assert found(tmp_path, ids(3)) == [(BASE, 1)]
     # Whose deletion was aborted, stays.
     assert found(tmp_path, ids(3, aborted="3")) == [(BASE, 1), (BASE, 2)]
@@ -264,7 +252,7 @@ def test_a_stripe_with_a_deleted_row_is_not_copied(tmp_path: Path) -> None:
 
 def test_a_stripe_with_an_aborted_row_is_not_copied(tmp_path: Path) -> None:
     for write_id in (1, 2):
-        put(tmp_path / f"delta_000000{write_id}_000000{write_id}_0000/bucket_00000", write_id, 50)
+        put(tmp_path / delta_file(write_id), write_id, 50)
     compact(tmp_path, COLUMNS, ids(2), major=False)
     name = "delta_0000001_0000002/bucket_00000"
     assert found(tmp_path, ids(2)) == [(name, 0), (name, 1)]
@@ -305,15 +293,7 @@ def test_a_file_with_a_different_schema_is_not_copied(
 
 def with_tail(path: Path, change: Callable[[pb.Footer, pb.PostScript, pb.Metadata], None]) -> None:
     """Say something else at the end of a file."""
-    tail = read_tail(FS, str(path))
-    footer, postscript, metadata = pb.Footer(), pb.PostScript(), pb.Metadata()
-    footer.CopyFrom(tail.footer)
-    postscript.CopyFrom(tail.postscript)
-    metadata.CopyFrom(tail.metadata)
-    change(footer, postscript, metadata)
-    changed = dataclasses.replace(tail, footer=footer, postscript=postscript, metadata=metadata)
-    last = tail.stripes[-1]
-    path.write_bytes(path.read_bytes()[: last.offset + last.length] + serialize_tail(changed))
+    rewrite_tail(path, lambda tail: change(tail.footer, tail.postscript, tail.metadata))
 
 
 def set_to(message: int, name: str, value: Any) -> Callable[..., None]:  # noqa: ANN401
@@ -329,10 +309,7 @@ def set_to(message: int, name: str, value: Any) -> Callable[..., None]:  # noqa:
         (set_to(1, "writer_version", 5), False),
         (set_to(0, "writer", 0), False),
         (
-            lambda footer, post, _: (
-                setattr(footer, "writer", 0),
-                setattr(post, "writer_version", 9),
-            ),
+            lambda *said: (set_to(0, "writer", 0)(*said), set_to(1, "writer_version", 9)(*said)),
             True,
         ),
         (lambda _footer, post, _: post.version.__setitem__(1, 11), False),
@@ -406,7 +383,7 @@ def test_a_stripe_is_not_copied_if_a_small_file_may_have_rows_of_the_same_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = put(tmp_path / BASE, 1, STRIPE_ROWS).stat().st_size
-    path = put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, 9)
+    path = put(tmp_path / delta_file(2), 2, 9)
     monkeypatch.setattr(module, "LEAST_BYTES", large // 2)
     state = resolve(list_table(str(tmp_path)), ids(2), None)
     ((base, small),) = (bucket.inserts for bucket in bucket_files(state, ids(2)))
@@ -455,7 +432,7 @@ def test_a_large_file_of_small_stripes_is_not_copied(
 def test_a_copied_stripe_keeps_its_own_statistics(tmp_path: Path) -> None:
     put(tmp_path / BASE, 1, STRIPE_ROWS + 2)
     gone = [(1, STRIPE_ROWS), (1, STRIPE_ROWS + 1)]
-    write_deletes(tmp_path / "delete_delta_0000002_0000002_0000/bucket_00000", COLUMNS, 2, *gone)
+    write_deletes(tmp_path / delta_file(2, "delete_delta"), COLUMNS, 2, *gone)
     compact(tmp_path, COLUMNS, ids(2), major=True)
     tail = read_tail(FS, str(tmp_path / "base_0000002/bucket_00000"))
     assert tail.integer_range(4) == (0, STRIPE_ROWS - 1)
@@ -466,8 +443,8 @@ def test_the_file_declares_the_largest_compression_block_size_of_its_stripes(
     tmp_path: Path,
 ) -> None:
     wide = WriterOptions(stripe_size_bytes=1, compression_block_bytes=256 << 10)
-    put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 9, options=SMALL)
-    put(tmp_path / "delta_0000002_0000002_0000/bucket_00000", 2, STRIPE_ROWS, options=wide)
+    put(tmp_path / delta_file(1), 1, 9, options=SMALL)
+    put(tmp_path / delta_file(2), 2, STRIPE_ROWS, options=wide)
     compact(tmp_path, COLUMNS, ids(2), major=True)
     path = str(tmp_path / "base_0000002/bucket_00000")
     assert read_tail(FS, path).compression_block_bytes == 256 << 10
@@ -498,7 +475,7 @@ def test_a_writer_refuses_stripes_in_wrong_order(tmp_path: Path) -> None:
 
 def test_stripes_with_overlapping_row_ids_are_not_copied(tmp_path: Path) -> None:
     # As if two writers had numbered the rows of one bucket: their stretches meet.
-    put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 100)
+    put(tmp_path / delta_file(1), 1, 100)
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 100, first_row=99)
     assert found(tmp_path, ids(1)) == []
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 100, first_row=100)
@@ -506,7 +483,7 @@ def test_stripes_with_overlapping_row_ids_are_not_copied(tmp_path: Path) -> None
 
 
 def test_stripes_within_the_row_id_range_of_a_longer_stripe_are_not_copied(tmp_path: Path) -> None:
-    put(tmp_path / "delta_0000001_0000001_0000/bucket_00000", 1, 100)
+    put(tmp_path / delta_file(1), 1, 100)
     put(tmp_path / "delta_0000001_0000001_0001/bucket_00000", 1, 10, first_row=10)
     put(tmp_path / "delta_0000001_0000001_0002/bucket_00000", 1, 10, first_row=50)
     assert found(tmp_path, ids(1)) == []
@@ -537,15 +514,15 @@ def test_batches_are_split_where_a_copied_stripe_belongs() -> None:
     whole = [at(0, 4), at(10, 19), at(20, 29), at(50, 59)]
     events = insert_events(rows(0, 100), WriteId(1), BucketProperty(B0), RowId(0))
     inserts = iter([events.slice(5, 5), events.slice(30, 10), events.slice(40, 10)])
-    parts = [
-        part if isinstance(part, WholeStripe) else part["rowId"].to_pylist()
-        for part in between(inserts, whole)
-    ]
+
+    def parted(batches: Iterator[pa.RecordBatch], around: list[WholeStripe]) -> list[object]:
+        return [
+            part if isinstance(part, WholeStripe) else part["rowId"].to_pylist()
+            for part in between(batches, around)
+        ]
+
+    parts = parted(inserts, whole)
     five, ten = list(range(5, 10)), list(range(30, 40))
     assert parts == [whole[0], five, whole[1], whole[2], ten, list(range(40, 50)), whole[3]]
     both = iter([pa.concat_batches([events.slice(5, 5), events.slice(30, 5)])])
-    parts = [
-        part if isinstance(part, WholeStripe) else part["rowId"].to_pylist()
-        for part in between(both, whole[1:3])
-    ]
-    assert parts == [five, whole[1], whole[2], ten[:5]]
+    assert parted(both, whole[1:3]) == [five, whole[1], whole[2], ten[:5]]

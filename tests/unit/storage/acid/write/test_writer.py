@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import datetime as dt
 import decimal
 import itertools
 import json
@@ -51,7 +50,6 @@ from airflow_hiveacid.storage.orc.stripe_copy import ROW_INDEX, stripe_content
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.orc.view import fitting_rows
 from airflow_hiveacid.storage.values.column_types import row_type
-from airflow_hiveacid.storage.values.hive_text import json_lines
 from airflow_hiveacid.storage.values.timestamps import PAIR_TYPE, TimestampForm
 from tests.support.writer_cases import (
     CASES,
@@ -62,10 +60,12 @@ from tests.support.writer_cases import (
     NUMBERS,
     TEXT,
     WriterCase,
+    array_of,
     nanoseconds,
 )
 from tests.unit.storage.orc_tables import acid_file, identities
 from tests.unit.storage.test_golden import alike
+from tests.unit.storage.writing import columns_of, lines_of, write_events
 
 FS = LocalFileSystem()
 B0 = encode(BucketId(0))
@@ -83,12 +83,8 @@ def write(
     is_delete: bool = False,
     name: str = "bucket_00000",
 ) -> WrittenFile:
-    path = str(folder / "delta" / name)
-    used = options or WriterOptions()
-    with AcidFileWriter(FS, path, columns, used, is_delete=is_delete) as writer:
-        for batch in batches:
-            writer.write(batch)
-        return writer.close()
+    path = folder / "delta" / name
+    return write_events(path, columns, *batches, options=options, is_delete=is_delete)
 
 
 def inserts(rows: pa.RecordBatch, first: int = 0, write_id: int = 1) -> pa.RecordBatch:
@@ -147,11 +143,8 @@ def test_a_file_has_the_acid_columns_and_metadata_that_readers_expect(tmp_path: 
         TypeKind.STRUCT,
         TypeKind.LONG,
     ]
-    assert tail.user_metadata == {
-        KEY_INDEX: f"1,{B0},2;",
-        ACID_STATS: "3,0,0",
-        ACID_VERSION: "2",
-    }
+    index = f"1,{B0},2;"
+    assert tail.user_metadata == {KEY_INDEX: index, ACID_STATS: "3,0,0", ACID_VERSION: "2"}
     assert tail.calendar is OrcCalendar.PROLEPTIC_GREGORIAN
     assert tail.footer.writer == 1
     assert tail.row_index_stride == 10_000
@@ -177,12 +170,8 @@ def test_every_compression_is_declared_and_readable(tmp_path: Path, compression:
 def test_a_file_without_rows_is_valid(tmp_path: Path, is_delete: bool) -> None:
     written = write(tmp_path, NESTED.columns, [], is_delete=is_delete)
     tail = read_tail(FS, written.path)
-    assert (written.rows, written.stripes, written.first_key, written.last_key) == (
-        0,
-        0,
-        None,
-        None,
-    )
+    assert (written.rows, written.stripes) == (0, 0)
+    assert (written.first_key, written.last_key) == (None, None)
     assert tail.user_metadata[KEY_INDEX] == ""
     assert tail.user_metadata[ACID_STATS] == "0,0,0"
     assert orc.ORCFile(written.path).read().num_rows == 0
@@ -194,12 +183,8 @@ def test_a_batch_without_rows_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_char_and_varchar_are_declared_with_their_lengths(tmp_path: Path) -> None:
-    columns = [
-        Column(name="c", type="char(4)"),
-        Column(name="n", type="map<varchar(9),array<char(2)>>"),
-        Column(name="d", type="decimal(20,5)"),
-        Column(name="z", type="timestamp with local time zone"),
-    ]
+    nested, local = "map<varchar(9),array<char(2)>>", "timestamp with local time zone"
+    columns = columns_of({"c": "char(4)", "n": nested, "d": "decimal(20,5)", "z": local})
     types = read_tail(FS, write(tmp_path, columns, []).path).types[7:]
     assert [(t.kind, t.maximum_length) for t in types] == [
         (TypeKind.CHAR, 4),
@@ -262,10 +247,8 @@ def test_values_hidden_below_null_structs_are_not_written(tmp_path: Path) -> Non
     )
     outer = pa.StructArray.from_arrays([hidden], names=["s"])
     lists = pa.ListArray.from_arrays(pa.array([0, 1, 2, 3], pa.int32()), hidden)
-    columns = [
-        Column(name="o", type="struct<s:struct<x:bigint,y:string>>"),
-        Column(name="l", type="array<struct<x:bigint,y:string>>"),
-    ]
+    inner = "struct<x:bigint,y:string>"
+    columns = columns_of({"o": f"struct<s:{inner}>", "l": f"array<{inner}>"})
     rows = pa.RecordBatch.from_arrays([outer, lists], names=["o", "l"])
     written = write(tmp_path, columns, [inserts(rows)])
     found = orc.ORCFile(written.path).read()["row"].combine_chunks()
@@ -286,11 +269,9 @@ def test_our_reader_returns_the_same_values_as_hive(tmp_path: Path, case: Writer
     written = write(tmp_path, case.columns, [inserts(case.batch())])
     file = acid_file(written.path)
     types = [parse_type(column.type) for column in case.columns]
-    found = [
-        json.loads(line)
-        for batch in read_events(file, case.columns, timestamps=TimestampForm.PAIR)
-        for line in json_lines(pa.RecordBatch.from_struct_array(batch["row"]), types)
-    ]
+    events = read_events(file, case.columns, timestamps=TimestampForm.PAIR)
+    rows = (pa.RecordBatch.from_struct_array(batch["row"]) for batch in events)
+    found = [json.loads(line) for line in lines_of(rows, case.columns)]
     expected = [alike([None, *row], types)[1:] for row in case.judged()]
     # As text, for -0.0 equals 0.0.
     assert repr([alike([None, *row], types)[1:] for row in found]) == repr(expected)
@@ -622,21 +603,14 @@ def test_batches_of_long_strings_are_small_with_or_without_bounds(
         ("double", [0.5, -1.5, None], "doubles", -1.5, 0.5),
         ("string", ["b", "ä", "", None], "strings", b"", "ä".encode()),
         ("char(3)", ["b", None, "a"], "strings", b"a  ", b"b  "),
-        ("date", [dt.date(1, 1, 1), dt.date(9999, 12, 31)], "dates", -719162, 2932896),
-        (
-            "decimal(38,2)",
-            [decimal.Decimal("-10.50"), decimal.Decimal("2.00"), None],
-            "decimals",
-            "-10.5",
-            "2",
-        ),
+        ("date", ["0001-01-01", "9999-12-31"], "dates", -719162, 2932896),
+        ("decimal(38,2)", ["-10.50", "2.00", None], "decimals", "-10.5", "2"),
     ],
 )
 def test_statistics_of_columns_are_exact(
     tmp_path: Path, text: str, values: list[object], kind: str, least: object, greatest: object
 ) -> None:
-    columns = [Column(name="c", type=text)]
-    rows = pa.record_batch({"c": pa.array(values, row_type(columns).field(0).type)})
+    columns, rows = columns_of({"c": text}), pa.record_batch({"c": array_of(text, values)})
     statistics = read_tail(FS, write(tmp_path, columns, [inserts(rows)]).path).footer.statistics[7]
     typed = getattr(statistics, kind)
     assert (typed.minimum, typed.maximum) == (least, greatest)
@@ -654,15 +628,8 @@ def test_a_delete_event_has_the_identity_and_no_row(tmp_path: Path) -> None:
     table = orc.ORCFile(written.path).read()
     assert table["operation"].to_pylist() == [2, 2, 2]
     assert table["currentTransaction"].to_pylist() == [9, 9, 9]
-    assert (
-        list(
-            zip(
-                *(table[n].to_pylist() for n in ("originalTransaction", "bucket", "rowId")),
-                strict=True,
-            )
-        )
-        == keys
-    )
+    found = [table[name].to_pylist() for name in ("originalTransaction", "bucket", "rowId")]
+    assert list(zip(*found, strict=True)) == keys
     assert table["row"].null_count == 3
     tail = read_tail(FS, written.path)
     assert tail.user_metadata[ACID_STATS] == "0,0,3"
@@ -797,11 +764,8 @@ def test_a_union_is_refused_before_a_file_exists(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"compression": "lzo"},
-        {"compression": "brotli"},
-        {"compression_block_bytes": 1000},
-        {"compression_block_bytes": 0},
-        {"compression_block_bytes": 8 << 20},
+        *({"compression": name} for name in ("lzo", "brotli")),
+        *({"compression_block_bytes": size} for size in (0, 1000, 8 << 20)),
         {"stripe_size_bytes": 0},
         {"row_index_stride": -1},
     ],
@@ -856,8 +820,7 @@ def blind_add(encoder: encoders.ArrowEncoder, piece: pa.RecordBatch) -> bool:
 
 
 def test_the_bounds_in_row_indexes_are_right_for_every_reader(tmp_path: Path) -> None:
-    columns = [Column(name="id", type="int"), Column(name="s", type="string")]
-    columns.append(Column(name="d", type="double"))
+    columns = columns_of({"id": "int", "s": "string", "d": "double"})
     texts = ["a\uff08", "b", "\U0001f600"] * (PIECE_ROWS // 3)
     rows = pa.record_batch(
         {
@@ -876,11 +839,8 @@ def test_the_bounds_in_row_indexes_are_right_for_every_reader(tmp_path: Path) ->
         for stream in stripe.streams:
             if stream.kind == ROW_INDEX:
                 stored = source.read_at(stream.length, stream.content.offset)
-                index = pb.RowIndex()
-                index.ParseFromString(
-                    decompress(stored, tail.compression, tail.compression_block_bytes, path="f")
-                )
-                entries[stream.column] = index.entries
+                plain = decompress(stored, tail.compression, tail.compression_block_bytes)
+                entries[stream.column] = pb.RowIndex.FromString(plain).entries
     identifier, text, number = (tail.column_id("row", c.name) for c in columns)
     assert len(entries[identifier]) == -(-len(texts) // 1000)
     assert all(entry.statistics.HasField("integers") for entry in entries[identifier])

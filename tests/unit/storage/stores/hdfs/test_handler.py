@@ -9,6 +9,7 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,14 +38,27 @@ from airflow_hiveacid.storage.stores.hdfs.handler import (
 )
 from airflow_hiveacid.storage.stores.locations import renames_directories, traits_of
 from tests.contract.stores.hdfs_model import Entry, Model, Options
+from tests.support.cases import tables_of
 
-SITE = """<?xml version="1.0"?>
-<configuration>
-  <property><name>fs.permissions.umask-mode</name><value>{}</value></property>
-  <property><name>fs.defaultFS</name><value> hdfs://nn </value></property>
-  <property><name>empty</name><value/></property>
-</configuration>
-"""
+TABLES = tables_of(__file__)
+UMASK = "fs.permissions.umask-mode"
+BASIC = {UMASK: "022", "fs.defaultFS": " hdfs://nn "}
+SETTINGS = "HIVEACID_STORE_SETTINGS"
+
+
+def site(settings: Mapping[str, str]) -> str:
+    properties = (
+        f"<property><name>{name}</name><value>{value}</value></property>"
+        for name, value in settings.items()
+    )
+    empty = "<property><name>empty</name><value/></property>"
+    return f"<configuration>{''.join(properties)}{empty}</configuration>"
+
+
+def opened(
+    model: Model | None = None, umask: int = 0o022, address: str = "hdfs://model"
+) -> pafs.FileSystem:
+    return pafs.PyFileSystem(HdfsHandler(address, model or Model(), umask, Options))
 
 
 @pytest.fixture
@@ -66,34 +80,24 @@ def native(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 # ---- settings ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "umask"),
-    [
-        ("022", 0o022),
-        ("0077", 0o077),
-        ("0", 0),
-        ("u=rwx,g=rx,o=", 0o027),
-        ("ug=rwx,o=rx", 0o002),
-        ("a=rwx", 0),
-    ],
-)
-def test_a_umask_is_parsed_in_octal_and_symbolic_form(text: str, umask: int) -> None:
-    assert umask_of({"fs.permissions.umask-mode": text}) == umask
+@pytest.mark.parametrize(("text", "umask"), TABLES["umasks"])
+def test_a_umask_is_parsed_in_octal_and_symbolic_form(text: str, umask: str) -> None:
+    assert umask_of({UMASK: text}) == int(umask, 8)
 
 
 @pytest.mark.parametrize("text", ["", "9", "g-w", "u=rwx;g=r", "rwxr-xr-x"])
 def test_an_invalid_umask_raises_an_error(text: str) -> None:
     with pytest.raises(ConfigurationError, match="umask-mode"):
-        umask_of({"fs.permissions.umask-mode": text})
+        umask_of({UMASK: text})
 
 
 def test_settings_are_read_from_the_hadoop_configuration_directories(tmp_path: Path) -> None:
     folder = tmp_path / "etc" / "hadoop"
     folder.mkdir(parents=True)
-    (folder / "core-site.xml").write_text(SITE.format("022"))
+    (folder / "core-site.xml").write_text(site(BASIC))
     found = read_settings({"HADOOP_HOME": str(tmp_path)})
-    assert found == {"fs.permissions.umask-mode": "022", "fs.defaultFS": "hdfs://nn"}
-    (folder / "hdfs-site.xml").write_text(SITE.format("077"))
+    assert found == {UMASK: "022", "fs.defaultFS": "hdfs://nn"}
+    (folder / "hdfs-site.xml").write_text(site({**BASIC, UMASK: "077"}))
     assert umask_of(read_settings({"HADOOP_CONF_DIR": str(folder), "HADOOP_HOME": "/x"})) == 0o077
     assert read_settings({}) == read_settings({"HADOOP_CONF_DIR": str(tmp_path)}) == {}
     (folder / "hdfs-site.xml").write_text("<configuration>")
@@ -102,34 +106,15 @@ def test_settings_are_read_from_the_hadoop_configuration_directories(tmp_path: P
 
 
 def test_settings_shared_by_the_driver_override_the_files(tmp_path: Path) -> None:
-    (tmp_path / "core-site.xml").write_text(SITE.format("022"))
-    shared = {"fs.permissions.umask-mode": "027", "dfs.nameservices": "lake"}
-    told = {"HADOOP_CONF_DIR": str(tmp_path), "HIVEACID_STORE_SETTINGS": json.dumps(shared)}
+    (tmp_path / "core-site.xml").write_text(site(BASIC))
+    shared = {UMASK: "027", "dfs.nameservices": "lake"}
+    told = {"HADOOP_CONF_DIR": str(tmp_path), SETTINGS: json.dumps(shared)}
     assert given_settings(told) == {"fs.defaultFS": "hdfs://nn", **shared}
     with pytest.raises(ConfigurationError, match="HIVEACID_STORE_SETTINGS is not JSON"):
-        given_settings({"HIVEACID_STORE_SETTINGS": "x"})
+        given_settings({SETTINGS: "x"})
 
 
-@pytest.mark.parametrize(
-    ("name", "is_shared"),
-    [
-        ("fs.defaultFS", True),
-        ("dfs.ha.namenodes.lake", True),
-        ("dfs.namenode.rpc-address.lake.nn1", True),
-        ("fs.viewfs.mounttable.cl.link./warehouse", True),
-        ("hadoop.security.authentication", True),
-        ("dfs.client.failover.max.attempts", True),
-        ("fs.s3a.secret.key", False),
-        ("fs.s3a.access.key", False),
-        ("fs.azure.account.key.lake.dfs.core.windows.net", False),
-        ("hadoop.security.credential.provider.path", False),
-        ("hadoop.http.authentication.signature.secret.file", False),
-        ("ssl.client.keystore.password", False),
-        ("x.fs.defaultFS", False),
-        ("dfs.replication.max", False),
-        ("dfs.client.https.keystore.resource", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "is_shared"), TABLES["shared settings"])
 def test_only_settings_without_secrets_are_shared(name: str, is_shared: bool) -> None:
     assert (name in travelling({name: "x"})) == is_shared
     is_key = name.startswith("fs.s3a.") and name.endswith(".key")
@@ -174,12 +159,9 @@ def test_observer_name_nodes_are_not_used(
     assert travelling(site) == site  # what a driver knows of it, its workers do, too
 
 
-@pytest.mark.parametrize(
-    ("off", "order"),
-    [((), "n1,n2,n3"), (("n1",), "n2,n3,n1"), (("n1", "n2"), "n3,n1,n2"), (("n2",), "n1,n2,n3")],
-)
+@pytest.mark.parametrize(("off", "order"), TABLES["unreachable"])
 def test_unreachable_name_nodes_are_tried_last(
-    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, off: tuple[str, ...], order: str
+    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, off: list[str], order: str
 ) -> None:
     """hdfs-native itself would wait two minutes for each, in every process."""
 
@@ -192,7 +174,7 @@ def test_unreachable_name_nodes_are_tried_last(
     monkeypatch.setattr(hdfs_connect.socket, "create_connection", connect)
     names = {f"dfs.namenode.rpc-address.lake.n{n}": f"n{n}:8020" for n in (1, 2, 3)}
     given = {"dfs.ha.namenodes.lake": "n1,n2,n3", **names}
-    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(given))
+    monkeypatch.setenv(SETTINGS, json.dumps(given))
     open_hdfs("hdfs", "lake")
     open_hdfs("viewfs", "cl")
     found = [settings["dfs.ha.namenodes.lake"] for _, settings in native.clients]
@@ -341,7 +323,7 @@ def test_a_file_with_a_failed_write_is_never_completed(
 def test_a_file_that_pyarrow_closes_after_a_failed_write_is_not_completed() -> None:
     model = Model()
     model.full_at = 2 * PIECE_BYTES
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+    fs = opened(model)
 
     def write() -> None:
         with fs.open_output_stream("/f") as stream:
@@ -378,7 +360,7 @@ def test_a_name_node_without_access_control_lists_is_asked_only_once() -> None:
         return Model.get_acl_status(model, path)
 
     model.get_acl_status = refuse  # type: ignore[method-assign,assignment]
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs = opened(model, 0o027)
     fs.create_dir("/a/b")
     fs.create_dir("/a/c")
     assert asked == ["/a"]
@@ -393,7 +375,7 @@ def test_an_unreadable_access_control_list_raises_an_error() -> None:
         raise OSError("RPC listener disconnected")
 
     model.get_acl_status = fail  # type: ignore[method-assign,assignment]
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs = opened(model, 0o027)
     with pytest.raises(OSError, match="disconnected"):
         fs.create_dir("/a")
     with pytest.raises(OSError, match="disconnected"):
@@ -403,7 +385,7 @@ def test_an_unreadable_access_control_list_raises_an_error() -> None:
 
 def test_an_access_entry_of_a_directory_is_not_inherited_by_new_subdirectories() -> None:
     model = Model()
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o027, Options))
+    fs = opened(model, 0o027)
     fs.create_dir("/a")
     model.modify_acl_entries("/a", [Entry("user", "access", "rwx", "hive")])
     fs.create_dir("/a/b")
@@ -413,7 +395,7 @@ def test_an_access_entry_of_a_directory_is_not_inherited_by_new_subdirectories()
 def test_with_viewfs_access_control_lists_are_checked_for_every_directory() -> None:
     model = Model()
     model.knows_lists = False
-    fs = pafs.PyFileSystem(HdfsHandler("viewfs://cl", model, 0o022, Options))
+    fs = opened(model, address="viewfs://cl")
     fs.create_dir("/a")
     model.knows_lists = True
     model.modify_acl_entries("/a", [Entry("user", "default", "rwx", "hive")])
@@ -423,7 +405,7 @@ def test_with_viewfs_access_control_lists_are_checked_for_every_directory() -> N
 
 def test_directories_deleted_during_a_listing_are_omitted_only_if_allowed() -> None:
     model = Model()
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+    fs = opened(model)
     for path in ("/t/a", "/t/b/c", "/t/d"):
         fs.create_dir(path)
     list_status = model.list_status
@@ -444,7 +426,7 @@ def test_directories_deleted_during_a_listing_are_omitted_only_if_allowed() -> N
 
 def test_a_file_that_was_replaced_by_an_empty_one_is_read_as_empty() -> None:
     model = Model()
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", model, 0o022, Options))
+    fs = opened(model)
     for content in (b"long", b""):
         with fs.open_output_stream("/f") as stream:
             stream.write(content)
@@ -457,23 +439,15 @@ def test_a_file_that_was_replaced_by_an_empty_one_is_read_as_empty() -> None:
 
 
 def test_an_error_names_the_store_and_the_path() -> None:
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://nn:8020", Model(user="bob"), 0o022, Options))
+    fs = opened(Model(user="bob"), address="hdfs://nn:8020")
     with pytest.raises(PermissionError, match=r"user=bob.*'hdfs://nn:8020/d/f'"):
         fs.open_output_stream("/d/f")
-    fs = pafs.PyFileSystem(HdfsHandler("viewfs:///", Model(user="bob"), 0o022, Options))
+    fs = opened(Model(user="bob"), address="viewfs:///")
     with pytest.raises(PermissionError, match="'viewfs:/d'"):
         fs.create_dir("/d")
 
 
-@pytest.mark.parametrize(
-    ("environment", "settings", "user"),
-    [
-        ({"SPARK_USER": "etl"}, {}, "etl"),
-        ({"SPARK_USER": "etl", "HADOOP_USER_NAME": "me"}, {}, "me"),
-        ({"SPARK_USER": "etl"}, {"hadoop.security.authentication": "kerberos"}, None),
-        ({}, {}, None),
-    ],
-)
+@pytest.mark.parametrize(("environment", "settings", "user"), TABLES["users"])
 def test_without_kerberos_a_python_worker_uses_the_user_of_its_jvm(
     native: SimpleNamespace,  # noqa: ARG001 - replaces the package
     monkeypatch: pytest.MonkeyPatch,
@@ -487,31 +461,12 @@ def test_without_kerberos_a_python_worker_uses_the_user_of_its_jvm(
         monkeypatch.delenv(name)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(settings))
+    monkeypatch.setenv(SETTINGS, json.dumps(settings))
     open_hdfs("hdfs", "nn")
     assert os.environ.get("HADOOP_USER_NAME") == user
 
 
-@pytest.mark.parametrize(
-    ("location", "settings", "place"),
-    [
-        ("localhost:8020", {"hadoop.security.authentication": "kerberos"}, "hdfs://127.0.0.1:8020"),
-        ("localhost:8020", {}, "hdfs://localhost:8020"),
-        (
-            "localhost:8020",
-            {
-                "hadoop.security.authentication": "kerberos",
-                "hadoop.security.token.service.use_ip": "false",
-            },
-            "hdfs://localhost:8020",
-        ),
-        (
-            "lake",
-            {"hadoop.security.authentication": "kerberos", "dfs.ha.namenodes.lake": "a,b"},
-            "hdfs://lake",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("location", "settings", "place"), TABLES["tokens"])
 def test_a_delegation_token_is_looked_up_by_ip_address_unless_disabled(
     native: SimpleNamespace,
     monkeypatch: pytest.MonkeyPatch,
@@ -519,7 +474,7 @@ def test_a_delegation_token_is_looked_up_by_ip_address_unless_disabled(
     settings: dict[str, str],
     place: str,
 ) -> None:
-    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(settings))
+    monkeypatch.setenv(SETTINGS, json.dumps(settings))
     monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", "/tokens")
     open_hdfs("hdfs", location)
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
@@ -528,20 +483,18 @@ def test_a_delegation_token_is_looked_up_by_ip_address_unless_disabled(
 
 
 def test_an_unresponsive_kdc_raises_an_error_after_the_timeout(
-    monkeypatch: pytest.MonkeyPatch,
+    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    native = SimpleNamespace(Client=lambda *_: gate.wait(), WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    told = {"ipc.client.rpc-timeout.ms": "10"}
-    monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(told))
+    native.Client = lambda *_: gate.wait()
+    monkeypatch.setenv(SETTINGS, json.dumps({"ipc.client.rpc-timeout.ms": "10"}))
     with pytest.raises(StoreUnavailableError, match=r"cannot open hdfs://nn:8020 .*no answer"):
         open_hdfs("hdfs", "nn")
     gate.set()
 
 
 def test_files_are_created_with_the_configured_replication_block_size_and_umask(
-    monkeypatch: pytest.MonkeyPatch,
+    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[dict[str, object]] = []
 
@@ -549,15 +502,10 @@ def test_files_are_created_with_the_configured_replication_block_size_and_umask(
         made.append(told)
         return Options(permission=0o644, overwrite=True, create_parent=True)
 
-    native = SimpleNamespace(Client=lambda *_: Model(), WriteOptions=options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    settings = {
-        "dfs.replication": "2",
-        "dfs.blocksize": "64m",
-        "fs.permissions.umask-mode": "027",
-    }
+    native.WriteOptions = options
+    settings = {"dfs.replication": "2", "dfs.blocksize": "64m", UMASK: "027"}
     for told in (settings, {}):
-        monkeypatch.setenv("HIVEACID_STORE_SETTINGS", json.dumps(told))
+        monkeypatch.setenv(SETTINGS, json.dumps(told))
         open_hdfs("hdfs", "nn:8020").open_output_stream("/f").close()
     usual = {"permission": 0o644, "overwrite": True, "create_parent": True}
     strict = {**usual, "permission": 0o640, "replication": 2, "block_size": 64 << 20}
@@ -565,7 +513,7 @@ def test_files_are_created_with_the_configured_replication_block_size_and_umask(
 
 
 def test_deleting_the_contents_of_the_root_and_appending_are_not_supported() -> None:
-    fs = pafs.PyFileSystem(HdfsHandler("hdfs://model", Model(), 0o022, Options))
+    fs = opened()
     with pytest.raises(NotImplementedError):
         fs.delete_dir_contents("/", accept_root_dir=True)
     with pytest.raises(NotImplementedError):
@@ -583,7 +531,7 @@ def test_handlers_of_the_same_address_are_equal() -> None:
 
 
 def test_the_client_gets_the_address_and_a_missing_setting_or_package_is_reported(
-    monkeypatch: pytest.MonkeyPatch,
+    native: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
 
@@ -594,10 +542,7 @@ def test_the_client_gets_the_address_and_a_missing_setting_or_package_is_reporte
             raise RuntimeError('InvalidArgument("no name node for none")')
         return Model()
 
-    native = SimpleNamespace(Client=client, WriteOptions=Options)
-    monkeypatch.setitem(sys.modules, "hdfs_native", native)
-    monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
-    monkeypatch.delenv("HADOOP_HOME", raising=False)
+    native.Client = client
     fs = open_hdfs("hdfs", "nn:8020")
     assert open_hdfs("viewfs", "").get_file_info("/").type == pafs.FileType.Directory
     assert asked == ["hdfs://nn:8020", "viewfs:///"]
@@ -612,17 +557,7 @@ def test_the_client_gets_the_address_and_a_missing_setting_or_package_is_reporte
         open_hdfs("hdfs", "nn:8020")
 
 
-@pytest.mark.parametrize(
-    ("scheme", "authority", "place"),
-    [
-        ("hdfs", "nn:9000", "hdfs://nn:9000"),
-        ("hdfs", "nn", "hdfs://nn:8020"),
-        ("hdfs", "lake", "hdfs://lake"),
-        ("hdfs", "", "hdfs://other:8020"),
-        ("viewfs", "cl", "viewfs://cl"),
-        ("viewfs", "", "viewfs:///"),
-    ],
-)
+@pytest.mark.parametrize(("scheme", "authority", "place"), TABLES["addresses"])
 def test_an_address_without_a_port_is_a_name_service_or_gets_the_default_port(
     native: SimpleNamespace,
     tmp_path: Path,
@@ -633,14 +568,7 @@ def test_an_address_without_a_port_is_a_name_service_or_gets_the_default_port(
 ) -> None:
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     settings = {"fs.defaultFS": "hdfs://other/", "dfs.ha.namenodes.lake": "nn1,nn2"}
-    (tmp_path / "core-site.xml").write_text(
-        "<configuration>"
-        + "".join(
-            f"<property><name>{name}</name><value>{value}</value></property>"
-            for name, value in settings.items()
-        )
-        + "</configuration>"
-    )
+    (tmp_path / "core-site.xml").write_text(site(settings))
     open_hdfs(scheme, authority)
     ((url, told),) = native.clients
     assert (url, told["fs.defaultFS"]) == (place, "hdfs://other/")

@@ -6,47 +6,19 @@ import pytest
 
 from airflow_hiveacid.format.names import attempt_of, attempt_path
 from airflow_hiveacid.storage.stores import s3
+from tests.support.cases import tables_of
+
+TABLES = tables_of(__file__)
 
 
-@pytest.mark.parametrize(
-    ("settings", "endpoint"),
-    [
-        ({}, None),
-        ({"fs.s3a.endpoint": "minio:9000"}, "https://minio:9000"),
-        (
-            {"fs.s3a.endpoint": "minio:9000", "fs.s3a.connection.ssl.enabled": "false"},
-            "http://minio:9000",
-        ),
-        (
-            {"fs.s3a.endpoint": " minio:9000\n", "fs.s3a.connection.ssl.enabled": "False "},
-            "http://minio:9000",
-        ),
-        ({"fs.s3a.endpoint": "http://minio:9000"}, "http://minio:9000"),
-        (
-            {"fs.s3a.endpoint": "http://all", "fs.s3a.bucket.lake.endpoint": "http://own"},
-            "http://own",
-        ),
-        ({"fs.s3a.bucket.other.endpoint": "http://own"}, None),
-    ],
-)
+@pytest.mark.parametrize(("settings", "endpoint"), TABLES["endpoints"])
 def test_the_endpoint_is_taken_from_the_s3a_settings(
     settings: dict[str, str], endpoint: str | None
 ) -> None:
     assert s3.endpoint_of("lake", settings) == endpoint
 
 
-@pytest.mark.parametrize(
-    ("settings", "environment", "region"),
-    [
-        ({}, {}, "us-east-1"),
-        ({}, {"AWS_REGION": "eu-west-3"}, "eu-west-3"),
-        ({}, {"AWS_DEFAULT_REGION": "eu-west-3"}, "eu-west-3"),
-        ({"fs.s3a.endpoint": "s3.eu-central-1.amazonaws.com"}, {}, "eu-central-1"),
-        ({"fs.s3a.endpoint": "s3.us-gov-west-1.amazonaws.com"}, {}, "us-gov-west-1"),
-        ({"fs.s3a.endpoint": "https://minio.eu-west-9.example.com"}, {}, "us-east-1"),
-        ({"fs.s3a.endpoint.region": "x"}, {"AWS_REGION": "eu-west-3"}, "x"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "environment", "region"), TABLES["regions"])
 def test_the_region_is_taken_from_settings_endpoint_or_environment(
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, str],
