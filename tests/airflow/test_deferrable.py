@@ -686,6 +686,7 @@ def test_the_log_names_the_reason_why_a_task_does_not_defer(
     yarn: Pretended,
     api: KubernetesServer,
     connections: Connections,
+    log: TaskLog,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     mode: str,
@@ -704,7 +705,6 @@ def test_the_log_names_the_reason_why_a_task_does_not_defer(
         put_pod(api)
     if mode == "nowhere":
         connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    log = TaskLog.of_tasks(monkeypatch)
     done = run_task(deletion(deferrable=True, **arguments))
     assert done["status"] == "committed"
     (line,) = [line for line in log.lines if "does not defer" in line]

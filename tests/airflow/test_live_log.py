@@ -169,11 +169,6 @@ class _OnKubernetes(_Driver):
         )
 
 
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> TaskLog:
-    return TaskLog.of_tasks(monkeypatch)
-
-
 @pytest.fixture(params=[Pretended, KubernetesServer], ids=["YARN", "Kubernetes"])
 def driver(request: pytest.FixtureRequest, log: TaskLog) -> Iterator[_Driver]:
     with request.param.started() as server:

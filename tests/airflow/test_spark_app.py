@@ -636,10 +636,9 @@ def _lose_the_worker(
 
 
 def test_without_a_state_store_a_retry_submits_its_job_again_and_warns_once(
-    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, resource_manager: ResourceManager, log: TaskLog
 ) -> None:
     """The ledger of the table keeps the second driver from applying the change again."""
-    log = TaskLog.of_tasks(monkeypatch)
     _lose_the_worker(spark, resource_manager, context_of())
     assert not [text for text in log.warnings if "cannot find a driver" in text]
     spark.tell(answers=True)
