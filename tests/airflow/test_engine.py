@@ -358,25 +358,6 @@ def test_the_connection_chooses_the_engine_of_tasks_that_choose_none(
     assert len(spark.calls) == 1
 
 
-@pytest.mark.parametrize(
-    "given", [{"where": "upper(name) = 'A'"}, {"where": "id = 1", "env_vars": {"A": "b"}}]
-)
-def test_spark_runs_what_the_worker_cannot_or_may_not(
-    spark: FakeSpark, given: dict[str, Any]
-) -> None:
-    run_task(HiveAcidDeleteOperator(task_id="delete", table="d.t", engine="auto", **given))
-    assert len(spark.calls) == 1
-
-
-def test_with_the_worker_alone_a_statement_that_needs_spark_fails(spark: FakeSpark) -> None:
-    task = HiveAcidDeleteOperator(
-        task_id="delete", table="d.t", where="upper(name) = 'A'", engine="worker"
-    )
-    with pytest.raises(SparkNeededError, match="after upper"):
-        run_task(task)
-    assert spark.calls == []
-
-
 def test_a_wrong_engine_is_an_import_error_of_the_dag() -> None:
     with pytest.raises(ConfigurationError, match="engine must be one of auto, worker, spark"):
         _insert((1, "a"), engine="java")
