@@ -64,6 +64,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_support import Connections, Warehouse, context_of, run_task
+from tests.support.event_loop import in_event_loop
 from tests.support.results_page import fields_in_the_page
 
 pytestmark = pytest.mark.usefixtures("connections")
@@ -625,7 +626,8 @@ def unblock(server: Server, table: TableInfo, txn_id: TxnId) -> None:
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
+@in_event_loop
+async def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
     server: Server, sensor: type[HiveAcidWatchSensor]
 ) -> None:
     table = server.table()
@@ -646,13 +648,10 @@ def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
             return found
         raise AssertionError
 
-    async def wait() -> dict[str, Any]:
-        event = asyncio.ensure_future(first())
-        await asyncio.sleep(0)
-        unblock(server, table, txn_id)
-        return await asyncio.wait_for(event, 120)
-
-    answer = waiting.execute_complete(context_of(), asyncio.run(wait()))  # type: ignore[arg-type]
+    event = asyncio.ensure_future(first())
+    await asyncio.sleep(0)
+    unblock(server, table, txn_id)
+    answer = waiting.execute_complete(context_of(), await asyncio.wait_for(event, 120))  # type: ignore[arg-type]
     assert answer is not None
     assert answer == poked(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
 
