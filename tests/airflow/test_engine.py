@@ -495,6 +495,10 @@ def test_a_driver_compacts_what_the_worker_cannot_write(
     assert len(spark.calls) == 1
 
 
+def _away(*_: object, **__: object) -> None:
+    raise StoreUnavailableError(location="s3a://b", action="read", reason="503")
+
+
 @pytest.mark.usefixtures("_two_deltas")
 @pytest.mark.parametrize("has_submit", [True, False])
 @pytest.mark.parametrize(
@@ -512,20 +516,33 @@ def test_an_outage_is_retried_where_spark_cannot_start(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    def away(*_: object, **__: object) -> None:
-        raise StoreUnavailableError(location="s3a://b", action="read", reason="503")
-
     def no_java(*_: object) -> None:
         raise ConfigurationError("spark-submit cannot run java.")
 
-    monkeypatch.setattr(arrow_job, "prepared_job", away)
-    monkeypatch.setattr(compaction, "prepared_compaction", away)
+    monkeypatch.setattr(arrow_job, "prepared_job", _away)
+    monkeypatch.setattr(compaction, "prepared_compaction", _away)
     monkeypatch.setattr(before_submit, "check_java", no_java)
     given = {} if has_submit else {"spark_bin_dir": str(tmp_path)}
     with pytest.raises(StoreUnavailableError, match="503") as caught:
         run_task(make(**given))
     why = "spark-submit cannot run java" if has_submit else "there is no spark-submit"
     assert f"Spark, which may succeed, cannot start: {why}" in caught.value.__notes__[0]
+
+
+@pytest.mark.usefixtures("_two_deltas")
+def test_a_task_that_is_killed_while_spark_starts_is_not_retried_for_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = _insert((1, "a"), number=3)
+
+    def killed(*_: object) -> None:
+        operator._is_killed = True
+        raise ConfigurationError("spark-submit cannot run java.")
+
+    monkeypatch.setattr(arrow_job, "prepared_job", _away)
+    monkeypatch.setattr(before_submit, "check_java", killed)
+    with pytest.raises(ConfigurationError):
+        run_task(operator)
 
 
 @pytest.mark.usefixtures("_two_deltas")
