@@ -12,7 +12,6 @@ import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,10 +37,8 @@ _MOST_TABLES: Final = 50
 _SPARK_VERSION: Final = re.compile(r"version (\d+\.\d+\.\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
-    name: str
-    run: Callable[[argparse.Namespace], str]
+_Step = tuple[str, Callable[[argparse.Namespace], str]]
+"""A step's name, and the function that returns its result or raises its error."""
 
 
 def check(options: argparse.Namespace) -> Iterator[str]:
@@ -49,15 +46,15 @@ def check(options: argparse.Namespace) -> Iterator[str]:
     records: list[Record] = []
     failed: list[errors.HiveAcidError] = []
     steps = _steps(options)
-    for step in steps:
+    for name, run in steps:
         try:
-            result, is_ok = step.run(options), True
+            result, is_ok = run(options), True
         except errors.HiveAcidError as error:
             result, is_ok = str(error), False
             failed.append(error)
-        records.append({"step": step.name, "is_ok": is_ok, "found": result})
+        records.append({"step": name, "is_ok": is_ok, "found": result})
         if options.output == "table":
-            yield f"{'ok    ' if is_ok else 'FAILED'}  {step.name}: {printable(result)}\n"
+            yield f"{'ok    ' if is_ok else 'FAILED'}  {name}: {printable(result)}\n"
     if options.output != "table":
         columns = (field("step"), field("is_ok"), field("found"))
         yield shown(Answer(records=records, columns=columns), options.output)
@@ -75,9 +72,9 @@ def _steps(options: argparse.Namespace) -> tuple[_Step, ...]:
     )
     return (
         *_METASTORE,
-        _Step("Java", lambda _: "not used: only Spark needs Java"),
-        _Step("spark-submit", lambda _: without_spark),
-        _Step("tables", _tables),
+        ("Java", lambda _: "not used: only Spark needs Java"),
+        ("spark-submit", lambda _: without_spark),
+        ("tables", _tables),
         _RESULTS,
     )
 
@@ -267,7 +264,7 @@ def _output_of(command: Sequence[str], bin_dir: str | None = None) -> str:
     return output_of(command, path=f"{first}{path}", timeout_s=_TIMEOUT_S, most_lines=1)
 
 
-_METASTORE: Final = (_Step("metastore", _metastore), _Step("settings of the metastore", _settings))
-_SPARK: Final = (_Step("Java", _java), _Step("spark-submit", _spark))
-_RESULTS: Final = _Step("result directory", _result_dir)
-_JOB: Final = _Step("job of one row", _job)
+_METASTORE: Final = (("metastore", _metastore), ("settings of the metastore", _settings))
+_SPARK: Final = (("Java", _java), ("spark-submit", _spark))
+_RESULTS: Final = ("result directory", _result_dir)
+_JOB: Final = ("job of one row", _job)

@@ -104,7 +104,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
             with read_transaction(client, table, partition) as txn:
                 view = view_of(client, table, partition, txn.snapshot)
                 if not version.is_now:
-                    view = _as_of(client, table, view, txn, version)
+                    view = _as_of(client, view, txn, version)
                 elif table.kind is TransactionalKind.INSERT_ONLY:
                     list_in_place(table, view.partitions)
                 yield view
@@ -170,12 +170,9 @@ def read_transaction(
 
 
 def _as_of(
-    client: MetastorePort,
-    table: TableInfo,
-    view: TableView,
-    txn: MetastoreTransaction,
-    version: VersionSpec,
+    client: MetastorePort, view: TableView, txn: MetastoreTransaction, version: VersionSpec
 ) -> TableView:
+    table = view.table
     past = past_of(client, table, version, txn.snapshot, taken_s=txn.seen_after_s)
     if table.is_partitioned:
         past.check_vanished(client.partition_names(table))
@@ -227,7 +224,7 @@ def records(view: TableView, *, with_identity: bool, limit: int) -> Iterator[lis
         PrimitiveType("bigint" if column.type in _WHOLE_NUMBERS else "string")
         for column in view.table.partition_columns
     ]
-    names = [column.name for column in (*view.table.columns, *view.table.partition_columns)]
+    names = [*view.table.column_names]
     if with_identity:
         types, names = [_IDENTITY, *types], [ROW_ID, *names]
     remaining = limit or None

@@ -11,7 +11,7 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import Metastore
-from airflow_hiveacid.jobs.statements import StreamTable, TransactionSpec
+from airflow_hiveacid.jobs.statements import StreamTable
 from airflow_hiveacid.lake.changes import LakeTransaction
 from airflow_hiveacid.lake.session import Session
 from airflow_hiveacid.lake.streams import StreamWriter
@@ -67,7 +67,7 @@ class Lake:
         """
         if key is not None and not stored_text(key, "key").strip():
             raise ConfigurationError("key is blank; name what the transaction does, or omit it")
-        with self._session.job(TransactionSpec(statements=()), key) as job:
+        with self._session.job(key=key) as job:
             transaction = LakeTransaction(self._session, job, key)
             failed = True
             try:

@@ -26,6 +26,7 @@ from airflow_hiveacid.format.words import escape_our_log
 from airflow_hiveacid.jobs import LOCK_TIMEOUT_S
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.jobs.job import Job, JobSpec
+from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.metastore.listed_tables import changed_parts
 from airflow_hiveacid.metastore.port import MetastorePort
 from airflow_hiveacid.metastore.preflight import log_findings
@@ -37,6 +38,7 @@ log = logging.getLogger("hiveacid")
 escape_our_log()
 
 _KEY: Final = "python"
+_NO_STATEMENT: Final = TransactionSpec(statements=())
 _SINCE: Final = "since it was loaded. Call refresh() on the table, then scan() again"
 _NO_SPARK: Final = "Use simpler terms, or a HiveAcid operator or PySpark program"
 
@@ -152,8 +154,11 @@ class Session:
         return snapshot
 
     @contextmanager
-    def job(self, job: Job, key: str | None = None) -> Iterator[WritingJob]:
-        """Yield a job that writes; without a key, the job is done once for each call."""
+    def job(self, job: Job = _NO_STATEMENT, *, key: str | None = None) -> Iterator[WritingJob]:
+        """Yield a job that writes; without a key, the job is done once for each call.
+
+        By default, its statements are not yet known.
+        """
         spec = JobSpec(
             job_key=f"{_KEY}/{key or f'{_user()}@{socket.gethostname()}/{uuid.uuid4().hex}'}",
             metastore=self.endpoint,

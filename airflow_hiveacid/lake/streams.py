@@ -15,7 +15,6 @@ from airflow_hiveacid.format.codec import JsonValue
 from airflow_hiveacid.format.errors import ConfigurationError, FencedError
 from airflow_hiveacid.format.table import TableRef
 from airflow_hiveacid.jobs.job import JobResult, JobStatus
-from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.lake import statements
 from airflow_hiveacid.lake.session import Session, without_spark
 from airflow_hiveacid.plan.transactions import numbered
@@ -35,7 +34,6 @@ Batches = Callable[[JsonValue], Iterable[tuple[Rows, JsonValue] | None]]
 """A function that yields batches after some offsets; None while there are no rows."""
 
 _STARTS: Final = 5
-_NO_STATEMENT: Final = TransactionSpec(statements=())
 
 
 class StreamWriter:
@@ -51,7 +49,7 @@ class StreamWriter:
         self._session, self._stream = session, stream
         self._tried: JsonValue = None
         for tries in range(1, _STARTS + 1):
-            with session.job(_NO_STATEMENT) as job:
+            with session.job() as job:
                 self._last = stream.last(job.client)
             try:
                 # A batch without rows, which each older copy finds.
@@ -125,7 +123,7 @@ class StreamWriter:
             progress.tick(is_last=True)
             if isinstance(source, Generator):
                 source.close()  # it may hold a connection
-        with self._session.job(_NO_STATEMENT) as base:
+        with self._session.job() as base:
             job = self._stream.batch(base, self._last.number)
             return progress.result(job, {"offsets": self.offsets})
 
@@ -144,7 +142,7 @@ class StreamWriter:
         self, batch: Mapping[TableRef, pa.Table], offsets: JsonValue, *, is_start: bool = False
     ) -> JobResult:
         number = self._last.number + 1
-        with self._session.job(_NO_STATEMENT) as base:
+        with self._session.job() as base:
             job = self._stream.batch(base, number, after=self._last, offsets=offsets)
             if is_same(offsets, self._last.offsets) and not is_start:
                 return job.result(JobStatus.ALREADY_DONE, job.spec.job.target)

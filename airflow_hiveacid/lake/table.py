@@ -16,7 +16,6 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.format.versions import VersionSpec
 from airflow_hiveacid.jobs.job import JobResult
 from airflow_hiveacid.jobs.maintenance import CleanSpec, CompactionChoice, CompactSpec
-from airflow_hiveacid.jobs.statements import TransactionSpec
 from airflow_hiveacid.lake.changes import Describe, TableChanges, run_changes
 from airflow_hiveacid.lake.scans import Scan
 from airflow_hiveacid.lake.session import HeldSnapshot, Session, without_spark
@@ -27,8 +26,6 @@ from airflow_hiveacid.plan import arguments
 from airflow_hiveacid.plan.statements.dml import check_readable
 from airflow_hiveacid.plan.thresholds import TableHealth
 from airflow_hiveacid.versions.history import TableHistory, history_of
-
-_NO_STATEMENT = TransactionSpec(statements=())
 
 
 class Table(TableChanges[JobResult]):
@@ -207,7 +204,7 @@ class Table(TableChanges[JobResult]):
         return "\n".join(lines)
 
     def _run(self, describe: Describe) -> JobResult:
-        with self._session.job(_NO_STATEMENT) as job:
+        with self._session.job() as job:
             with without_spark(self._ref):
                 spec, work = describe(job)
                 change = planned(spec, work, job.client)

@@ -21,7 +21,6 @@ from airflow_hiveacid.format.records import Move
 from airflow_hiveacid.format.snapshot import ValidWriteIdList
 from airflow_hiveacid.format.table import (
     FileFormat,
-    PartitionInfo,
     TableInfo,
     TableRef,
     TransactionalKind,
@@ -108,7 +107,7 @@ class ConversionSurvey:
 
     def _why_not_partitions(self, table: TableInfo) -> str | None:
         table_format = table.storage.format
-        for partition in self.partitions(table):
+        for partition in self.client.list_partitions(table):
             format_ = table_format if partition.storage is None else partition.storage.format
             if format_ is not table_format:
                 return f"it is stored as {table.storage}, but its partition {partition.name} is not"
@@ -118,7 +117,7 @@ class ConversionSurvey:
         """Return why the converted table could be read, but not compacted."""
         try:
             row_type(table.columns)
-            check_text_writable(table, self.partitions(table))
+            check_text_writable(table, self.client.list_partitions(table))
             if table.storage.format is FileFormat.PARQUET:
                 each_in_threads(require_compactable, self._plain_files(table))
         except (errors.UnsupportedTableError, errors.UnsupportedFileError) as error:
@@ -157,13 +156,9 @@ class ConversionSurvey:
         status = next(at_work, None)
         return None if status is None else f"a compaction is queued or running: {status}"
 
-    def partitions(self, table: TableInfo) -> tuple[PartitionInfo, ...]:
-        """Return all partitions, ordered by name, with their storage formats."""
-        return self.client.list_partitions(table)
-
     def listings(self, table: TableInfo) -> Sequence[Listing]:
         """Return the listing of each partition's directory."""
-        return list_roots(self.partitions(table))
+        return list_roots(self.client.list_partitions(table))
 
     def files(self, table: TableInfo) -> list[tuple[str, str, int]]:
         """Return the files of a flat table: location, path below the location, size in bytes."""
@@ -293,7 +288,8 @@ class WayBack:
 
     def _require_own(self, table: TableInfo, note: ConversionNote) -> None:
         """Check that a conversion of this table can have written the note."""
-        locations = {table.location, *(p.location for p in self.survey.partitions(table))}
+        partitions = self.survey.client.list_partitions(table)
+        locations = {table.location, *(partition.location for partition in partitions)}
         why = conversion.why_not_noted(
             note.moves, note.emptied, note.undo, note.write_id, locations=locations
         )

@@ -17,7 +17,7 @@ import pytest
 
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client import connect
-from tests.support.airflow_support import Connections, FakeSpark, Warehouse
+from tests.support.airflow_support import Connections, FakeSpark, TaskLog, Warehouse
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import ResourceManager
 
@@ -69,6 +69,12 @@ def spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSpark:
     fake.install()
     monkeypatch.setenv("AIRFLOW__HIVEACID__SPARK_BIN_DIR", str(fake.bin_dir))
     return fake
+
+
+@pytest.fixture
+def log(monkeypatch: pytest.MonkeyPatch) -> TaskLog:
+    """What tasks write into their logs."""
+    return TaskLog.of_tasks(monkeypatch)
 
 
 @pytest.fixture

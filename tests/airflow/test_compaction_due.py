@@ -20,6 +20,7 @@ from airflow_hiveacid.plan.compaction_policy import GivenThresholds
 from airflow_hiveacid.watch.compaction_due import CompactionDueTrigger
 from airflow_hiveacid.watch.conditions import CompactionNeeded
 from tests.support.airflow_support import AssetStore, Connections, Warehouse
+from tests.support.event_loop import in_event_loop
 
 _POLL_S = 0.1
 
@@ -107,81 +108,73 @@ def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
     assert condition.thresholds == GivenThresholds(**thresholds)
 
 
-def test_a_due_table_gets_one_event_until_it_is_compacted_and_due_again(
+@in_event_loop
+async def test_a_due_table_gets_one_event_until_it_is_compacted_and_due_again(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     store = AssetStore()
-
-    async def follow() -> None:
-        async with _watching(_trigger(table, store)) as (events,):
-            await _measured(caplog, 1)
-            assert events.empty()
-            warehouse.delta(table, 1)
-            event = await _next(events)
-            assert event.pop("write_id") in (1, 2)  # of the poll, a moment before the measurement
-            assert event == {
-                "table": str(table.ref),
-                "why": "2 delta directories (threshold 2)",
-                "due": 1,
-                "partitions": [{"partition": "", "delta_count": 2, "delta_ratio": None}],
-                "partitions_omitted": 0,
-            }
-            warehouse.delta(table, 1)
-            await _measured(caplog, 3)
-        # A new triggerer knows only what is stored.
-        async with _watching(_trigger(table, store)) as (events,):
-            await _measured(caplog, 3)
-            assert events.empty()
-            warehouse.base(table, 1)  # as a compaction, it replaces the deltas
-            # A look that had begun before the base was written is logged first.
-            await _logged(caplog, " 0 delta directories")
-            warehouse.delta(table, 1)
-            warehouse.delta(table, 1)
-            assert (await _next(events))["partitions"][0]["delta_count"] == 2
-
-    asyncio.run(follow())
+    async with _watching(_trigger(table, store)) as (events,):
+        await _measured(caplog, 1)
+        assert events.empty()
+        warehouse.delta(table, 1)
+        event = await _next(events)
+        assert event.pop("write_id") in (1, 2)  # of the poll, a moment before the measurement
+        assert event == {
+            "table": str(table.ref),
+            "why": "2 delta directories (threshold 2)",
+            "due": 1,
+            "partitions": [{"partition": "", "delta_count": 2, "delta_ratio": None}],
+            "partitions_omitted": 0,
+        }
+        warehouse.delta(table, 1)
+        await _measured(caplog, 3)
+    # A new triggerer knows only what is stored.
+    async with _watching(_trigger(table, store)) as (events,):
+        await _measured(caplog, 3)
+        assert events.empty()
+        warehouse.base(table, 1)  # as a compaction, it replaces the deltas
+        # A look that had begun before the base was written is logged first.
+        await _logged(caplog, " 0 delta directories")
+        warehouse.delta(table, 1)
+        warehouse.delta(table, 1)
+        assert (await _next(events))["partitions"][0]["delta_count"] == 2
 
 
-def test_a_table_that_is_still_due_gets_a_second_event_after_the_refire_interval(
+@in_event_loop
+async def test_a_table_that_is_still_due_gets_a_second_event_after_the_refire_interval(
     warehouse: Warehouse,
 ) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     warehouse.delta(table, 1)
-
-    async def follow() -> None:
-        async with _watching(_trigger(table, AssetStore(), refire_after_s=0.0)) as (events,):
-            assert await _next(events) == await _next(events)
-
-    asyncio.run(follow())
+    async with _watching(_trigger(table, AssetStore(), refire_after_s=0.0)) as (events,):
+        assert await _next(events) == await _next(events)
 
 
-def test_the_next_write_after_a_failed_compaction_sends_an_event(
+@in_event_loop
+async def test_the_next_write_after_a_failed_compaction_sends_an_event(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     warehouse.delta(table, 1)
-
-    async def follow() -> None:
-        async with _watching(_trigger(table, AssetStore())) as (events,):
-            await _next(events)
-            warehouse.client.request_compaction(table.ref, None, CompactionType.MAJOR)
-            claim = warehouse.client.find_next_compaction("worker", worker_version="4.0.1")
-            assert claim is not None
-            assert claim.table == table.ref
-            warehouse.client.mark_failed(replace(claim, error_message="no space left"))
-            await _measured(caplog, 3)
-            assert events.empty()
-            warehouse.delta(table, 1)
-            assert (await _next(events))["partitions"][0]["delta_count"] == 3
-
-    asyncio.run(follow())
+    async with _watching(_trigger(table, AssetStore())) as (events,):
+        await _next(events)
+        warehouse.client.request_compaction(table.ref, None, CompactionType.MAJOR)
+        claim = warehouse.client.find_next_compaction("worker", worker_version="4.0.1")
+        assert claim is not None
+        assert claim.table == table.ref
+        warehouse.client.mark_failed(replace(claim, error_message="no space left"))
+        await _measured(caplog, 3)
+        assert events.empty()
+        warehouse.delta(table, 1)
+        assert (await _next(events))["partitions"][0]["delta_count"] == 3
 
 
-def test_tables_of_a_database_share_a_poll_and_each_event_names_its_due_partitions(
+@in_event_loop
+async def test_tables_of_a_database_share_a_poll_and_each_event_names_its_due_partitions(
     warehouse: Warehouse,
 ) -> None:
     cold, hot = warehouse.table("cold"), warehouse.table("hot", partitioned=True)
@@ -192,46 +185,37 @@ def test_tables_of_a_database_share_a_poll_and_each_event_names_its_due_partitio
     first, second = _trigger(cold), _trigger(hot)
     assert first.shared_stream_key() == second.shared_stream_key()
     assert first.shared_stream_key() != _trigger("other.t").shared_stream_key()
-
-    async def follow() -> None:
-        async with _watching(first, second) as (of_cold, of_hot):
-            event = await _next(of_hot)
-            assert event["due"] == 2
-            assert [one["partition"] for one in event["partitions"]] == ["month=3", "month=2"]
-            assert of_cold.empty()
-            warehouse.delta(cold, 1)
-            assert (await _next(of_cold))["table"] == str(cold.ref)
-
-    asyncio.run(follow())
+    async with _watching(first, second) as (of_cold, of_hot):
+        event = await _next(of_hot)
+        assert event["due"] == 2
+        assert [one["partition"] for one in event["partitions"]] == ["month=3", "month=2"]
+        assert of_cold.empty()
+        warehouse.delta(cold, 1)
+        assert (await _next(of_cold))["table"] == str(cold.ref)
 
 
-def test_polling_continues_after_a_failed_poll(
+@in_event_loop
+async def test_polling_continues_after_a_failed_poll(
     warehouse: Warehouse, connections: Connections, caplog: pytest.LogCaptureFixture
 ) -> None:
     connections.remove("hive_acid_default")
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     warehouse.delta(table, 1)
-
-    async def follow() -> None:
-        async with _watching(_trigger(table)) as (events,):
-            await _logged(caplog, "polling goes on")
-            extra = {"uris": warehouse.uri}
-            connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
-            assert (await _next(events))["due"] == 1
-
-    asyncio.run(follow())
+    async with _watching(_trigger(table)) as (events,):
+        await _logged(caplog, "polling goes on")
+        extra = {"uris": warehouse.uri}
+        connections.add("hive_acid_default", "hive_acid_metastore", extra=extra)
+        assert (await _next(events))["due"] == 1
 
 
-def test_a_table_that_is_created_after_the_trigger_started_is_watched(
+@in_event_loop
+async def test_a_table_that_is_created_after_the_trigger_started_is_watched(
     warehouse: Warehouse, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def follow() -> None:
-        async with _watching(_trigger(f"{warehouse.db}.late")) as (events,):
-            await _logged(caplog, "does not exist")
-            table = warehouse.table("late")
-            warehouse.delta(table, 1)
-            warehouse.delta(table, 1)
-            assert (await _next(events))["due"] == 1
-
-    asyncio.run(follow())
+    async with _watching(_trigger(f"{warehouse.db}.late")) as (events,):
+        await _logged(caplog, "does not exist")
+        table = warehouse.table("late")
+        warehouse.delta(table, 1)
+        warehouse.delta(table, 1)
+        assert (await _next(events))["due"] == 1

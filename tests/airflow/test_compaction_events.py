@@ -34,6 +34,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_support import METASTORE_URI, AssetStore, Connections, Warehouse
+from tests.support.event_loop import in_event_loop
 
 _ENDPOINT = MetastoreEndpoint(uris=("thrift://fake:9083",))
 _REF = TableRef("demo", "t")
@@ -257,21 +258,18 @@ def test_the_commit_of_a_long_transaction_counts_as_a_write(watched: _Watched) -
     assert _fired(_trigger(), watched.poll, failed, committed, watched.poll) == [1, 3]
 
 
-def test_the_event_has_the_newest_write_id_even_if_its_transaction_is_open(
+@in_event_loop
+async def test_the_event_has_the_newest_write_id_even_if_its_transaction_is_open(
     watched: _Watched,
 ) -> None:
     watched.write(2)
     watched.begin_write()
 
-    async def first_event() -> dict[str, Any]:
-        async def stream() -> AsyncIterator[Poll]:
-            yield watched.poll()
+    async def stream() -> AsyncIterator[Poll]:
+        yield watched.poll()
 
-        event = await anext(_trigger().filter_shared_stream(stream()))
-        found: dict[str, Any] = event.payload
-        return found
-
-    assert asyncio.run(first_event())["write_id"] == 3
+    event = await anext(_trigger().filter_shared_stream(stream()))
+    assert event.payload["write_id"] == 3
 
 
 def test_no_event_is_lost_if_the_asset_store_fails_once(watched: _Watched) -> None:
@@ -444,7 +442,8 @@ def test_the_event_is_stored_before_it_is_sent(watched: _Watched) -> None:
     assert _fired(_trigger(store), _after(watched, watched.write)) == []
 
 
-def test_the_event_names_the_partitions_with_the_most_deltas_first(
+@in_event_loop
+async def test_the_event_names_the_partitions_with_the_most_deltas_first(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     due = tuple(
@@ -459,15 +458,10 @@ def test_the_event_names_the_partitions_with_the_most_deltas_first(
     need = CompactionNeed(table="demo.t", table_id="1", healths=(), due=due)
     monkeypatch.setattr("airflow_hiveacid.watch.health.compaction_need", lambda *_: need)
 
-    async def first_event() -> dict[str, Any]:
-        async def stream() -> AsyncIterator[Poll]:
-            yield watched.poll()
+    async def stream() -> AsyncIterator[Poll]:
+        yield watched.poll()
 
-        event = await anext(_trigger().filter_shared_stream(stream()))
-        found: dict[str, Any] = event.payload
-        return found
-
-    event = asyncio.run(first_event())
+    event = (await anext(_trigger().filter_shared_stream(stream()))).payload
     assert [one["partition"] for one in event["partitions"]] == ["month=2", "month=3", "month=1"]
     assert (event["due"], event["why"]) == (3, "7 delta directories (threshold 2)")
 
@@ -499,79 +493,67 @@ class _SharedPoll:
         return outcome
 
 
-def test_the_shared_poll_continues_after_every_error_and_backs_off(
+@in_event_loop
+async def test_the_shared_poll_continues_after_every_error_and_backs_off(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     errors = [ValueError("?"), MetastoreCallError(method="m", reason="?"), *[OSError("?")] * 6]
     shared = _SharedPoll(monkeypatch, "one", *errors, "two", OSError("?"), "three")
     trigger = _trigger()
-
-    async def follow() -> list[object]:
-        with trigger._watching():
-            stream = trigger.open_shared_stream(trigger.serialize()[1])
-            return [await anext(stream) for _ in range(3)]
-
-    assert asyncio.run(follow()) == ["one", "two", "three"]
+    with trigger._watching():
+        stream = trigger.open_shared_stream(trigger.serialize()[1])
+        assert [await anext(stream) for _ in range(3)] == ["one", "two", "three"]
     doubled = [120.0, 240.0, 480.0, 960.0, 1920.0, 1920.0, 1920.0, 1920.0]
     assert shared.slept_s == [60.0, *doubled, 60.0, 120.0]
 
 
-def test_a_shared_poll_requests_the_tables_of_all_running_triggers(
+@in_event_loop
+async def test_a_shared_poll_requests_the_tables_of_all_running_triggers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shared = _SharedPoll(monkeypatch, *range(5))
     first, twin, other = _trigger(), _trigger(), _trigger_of("demo.u")
-
-    async def follow() -> None:
-        stream = first.open_shared_stream(first.serialize()[1])
-        with other._watching():
-            with first._watching():
-                with twin._watching():
-                    await anext(stream)
+    stream = first.open_shared_stream(first.serialize()[1])
+    with other._watching():
+        with first._watching():
+            with twin._watching():
                 await anext(stream)
             await anext(stream)
-        with first._watching():
-            await anext(stream)
-
-    asyncio.run(follow())
+        await anext(stream)
+    with first._watching():
+        await anext(stream)
     both, only_other, only_first = ["demo.t", "demo.u"], ["demo.u"], ["demo.t"]
     assert shared.asked == [("hms", tables) for tables in (both, both, only_other, only_first)]
 
 
-def test_without_a_shared_poll_a_trigger_polls_only_its_own_table(
+@in_event_loop
+async def test_without_a_shared_poll_a_trigger_polls_only_its_own_table(
     watched: _Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Below 3.3, Airflow calls `run` of each trigger."""
     watched.write(2)
     shared = _SharedPoll(monkeypatch, watched.poll())
-
-    async def first_event() -> None:
-        with _trigger_of("demo.u")._watching():
-            await anext(_trigger().run())
-
-    asyncio.run(first_event())
+    with _trigger_of("demo.u")._watching():
+        await anext(_trigger().run())
     assert shared.asked == [("hms", ["demo.t"])]
 
 
-def test_a_shared_poll_without_triggers_does_not_call_the_metastore(
+@in_event_loop
+async def test_a_shared_poll_without_triggers_does_not_call_the_metastore(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shared = _SharedPoll(monkeypatch, "one")
     trigger = _trigger()
+    waits = iter((False, False, True))
 
-    async def follow() -> object:
-        waits = iter((False, False, True))
+    async def sleep(s: float) -> None:
+        shared.slept_s.append(s)
+        if next(waits):
+            watching.enter_context(trigger._watching())
 
-        async def sleep(s: float) -> None:
-            shared.slept_s.append(s)
-            if next(waits):
-                watching.enter_context(trigger._watching())
-
-        monkeypatch.setattr(shared, "sleep", sleep)
-        with contextlib.ExitStack() as watching:
-            return await anext(trigger.open_shared_stream(trigger.serialize()[1]))
-
-    assert asyncio.run(follow()) == "one"
+    monkeypatch.setattr(shared, "sleep", sleep)
+    with contextlib.ExitStack() as watching:
+        assert await anext(trigger.open_shared_stream(trigger.serialize()[1])) == "one"
     assert shared.slept_s == [0.1, 0.1, 0.1]
 
 

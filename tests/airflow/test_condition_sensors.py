@@ -18,11 +18,10 @@ import pytest
 from airflow.sdk.module_loading import import_string
 from pyarrow import orc
 
-from airflow_hiveacid.airflow_names import AirflowSkipException, TaskDeferred
+from airflow_hiveacid.airflow_names import TaskDeferred
 from airflow_hiveacid.format.conflicts import LockType, MetastoreGeneration
 from airflow_hiveacid.format.errors import (
     CompactionFailedError,
-    MetastoreUnavailableError,
     MetastoreVersionError,
     NotTransactionalError,
     PartitionNotFoundError,
@@ -65,6 +64,7 @@ from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
 from tests.contract.manual_clock import ManualClock
 from tests.support.airflow_support import Connections, Warehouse, context_of, run_task
+from tests.support.event_loop import in_event_loop
 from tests.support.results_page import fields_in_the_page
 
 pytestmark = pytest.mark.usefixtures("connections")
@@ -626,7 +626,8 @@ def unblock(server: Server, table: TableInfo, txn_id: TxnId) -> None:
 
 
 @pytest.mark.parametrize("sensor", SENSORS)
-def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
+@in_event_loop
+async def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
     server: Server, sensor: type[HiveAcidWatchSensor]
 ) -> None:
     table = server.table()
@@ -647,13 +648,10 @@ def test_a_deferred_sensor_returns_the_same_result_as_a_poking_sensor(
             return found
         raise AssertionError
 
-    async def wait() -> dict[str, Any]:
-        event = asyncio.ensure_future(first())
-        await asyncio.sleep(0)
-        unblock(server, table, txn_id)
-        return await asyncio.wait_for(event, 120)
-
-    answer = waiting.execute_complete(context_of(), asyncio.run(wait()))  # type: ignore[arg-type]
+    event = asyncio.ensure_future(first())
+    await asyncio.sleep(0)
+    unblock(server, table, txn_id)
+    answer = waiting.execute_complete(context_of(), await asyncio.wait_for(event, 120))  # type: ignore[arg-type]
     assert answer is not None
     assert answer == poked(sensor(task_id="s", table="demo.t", **SENSORS[sensor]))
 
@@ -739,46 +737,6 @@ def test_a_shortened_event_counts_the_omitted_limits(
     answer = sensor.execute_complete(context_of(), event)  # type: ignore[arg-type]
     assert answer == poked(sensor)
     assert len(answer["reached"]) + answer["reached_omitted"] == 1000
-
-
-@pytest.mark.parametrize("sensor", SENSORS)
-def test_a_metastore_that_is_down_for_one_poll_does_not_end_the_wait(
-    server: Server, sensor: type[HiveAcidWatchSensor]
-) -> None:
-    table = server.table()
-    unblock(server, table, block(server))
-    down = MetastoreUnavailableError(
-        uris=("thrift://fake:9083",), method="get_table", reason="down"
-    )
-    for method in ("get_table", "get_source"):  # a sensor makes one of the two calls
-        server.server.break_next(method, down, is_done=False)
-    task = sensor(task_id="s", table="demo.t", poke_interval=0.01, **SENSORS[sensor])
-    assert run_task(task)["table"] == "demo.t"
-    for method in ("get_table", "get_source") * 2:
-        server.server.break_next(method, down, is_done=False)
-    task = sensor(
-        task_id="s", table="demo.t", poke_interval=0.01, max_outage_s=0, **SENSORS[sensor]
-    )
-    with pytest.raises(MetastoreUnavailableError):
-        run_task(task)
-
-
-@pytest.mark.parametrize("sensor", SENSORS)
-def test_a_timeout_with_soft_fail_skips_the_task(
-    server: Server, sensor: type[HiveAcidWatchSensor]
-) -> None:
-    server.table()
-    block(server)
-    task = sensor(
-        task_id="s",
-        table="demo.t",
-        timeout=0,
-        poke_interval=0.01,
-        soft_fail=True,
-        **SENSORS[sensor],
-    )
-    with pytest.raises(AirflowSkipException):
-        run_task(task)
 
 
 @pytest.mark.parametrize("sensor", SENSORS)

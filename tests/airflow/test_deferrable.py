@@ -64,6 +64,7 @@ from tests.support.cluster_tasks import (
     resumed,
     until,
 )
+from tests.support.event_loop import in_event_loop
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import (
     ACCEPTED,
@@ -335,18 +336,15 @@ def test_a_trigger_event_is_used_only_for_the_job_of_its_driver(
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_failed_poll_does_not_end_the_wait(yarn: Pretended) -> None:
+@in_event_loop
+async def test_a_failed_poll_does_not_end_the_wait(yarn: Pretended) -> None:
     store = StateStore()
     trigger = _deferred(deletion(deferrable=True), store)
     yarn.page = (503, "down")
-
-    async def wait() -> None:
-        following = asyncio.ensure_future(anext(aiter(trigger.run())))
-        await asyncio.to_thread(until, lambda: yarn.requests)
-        yarn.page = None
-        assert (await following).payload["end"] == "ended"
-
-    asyncio.run(wait())
+    following = asyncio.ensure_future(anext(aiter(trigger.run())))
+    await asyncio.to_thread(until, lambda: yarn.requests)
+    yarn.page = None
+    assert (await following).payload["end"] == "ended"
 
 
 @pytest.mark.usefixtures("on_yarn")
@@ -501,19 +499,16 @@ def test_a_driver_note_of_a_different_release_causes_a_failed_event() -> None:
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_stopped_triggerer_does_not_kill_the_driver(yarn: Pretended) -> None:
+@in_event_loop
+async def test_a_stopped_triggerer_does_not_kill_the_driver(yarn: Pretended) -> None:
     yarn.app = dict(RUNNING)
     trigger = _deferred(deletion(deferrable=True), StateStore())
-
-    async def end() -> None:
-        following = asyncio.ensure_future(anext(aiter(trigger.run())))
-        await asyncio.to_thread(until, lambda: yarn.requests)
-        following.cancel()
-        with suppress(asyncio.CancelledError):
-            await following
-        await trigger.cleanup()
-
-    asyncio.run(end())
+    following = asyncio.ensure_future(anext(aiter(trigger.run())))
+    await asyncio.to_thread(until, lambda: yarn.requests)
+    following.cancel()
+    with suppress(asyncio.CancelledError):
+        await following
+    await trigger.cleanup()
     assert yarn.killed == []
 
 
@@ -558,31 +553,29 @@ def test_a_deferred_tasks_driver_is_killed_even_if_its_transaction_cannot_be_abo
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_polls_of_an_unresponsive_cluster_do_not_delay_a_kill(
+@in_event_loop
+async def test_polls_of_an_unresponsive_cluster_do_not_delay_a_kill(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
     trigger = _deferred(deletion(deferrable=True), StateStore())
     monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", lambda _: None)
-
-    async def killed() -> None:
-        answers = threading.Event()
-        polls = [
-            asyncio.ensure_future(in_thread_of(("spark_default",), answers.wait)) for _ in range(10)
-        ]
-        try:
-            await asyncio.sleep(0)
-            await asyncio.wait_for(trigger.on_kill(), PATIENCE_S)
-        finally:
-            answers.set()
-            await asyncio.gather(*polls)
-
-    asyncio.run(killed())
+    answers = threading.Event()
+    polls = [
+        asyncio.ensure_future(in_thread_of(("spark_default",), answers.wait)) for _ in range(10)
+    ]
+    try:
+        await asyncio.sleep(0)
+        await asyncio.wait_for(trigger.on_kill(), PATIENCE_S)
+    finally:
+        answers.set()
+        await asyncio.gather(*polls)
     assert yarn.killed == [APP]
 
 
 @pytest.mark.usefixtures("on_yarn")
-def test_a_kill_that_airflow_cancels_still_kills_the_driver(
+@in_event_loop
+async def test_a_kill_that_airflow_cancels_still_kills_the_driver(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     yarn.app = dict(RUNNING)
@@ -594,17 +587,13 @@ def test_a_kill_that_airflow_cancels_still_kills_the_driver(
         assert goes_on.wait(120)
 
     monkeypatch.setattr("airflow_hiveacid.operators.submission.kill.abort_attempt", abort)
-
-    async def cancelled() -> None:
-        killing = asyncio.create_task(trigger.on_kill())
-        await asyncio.to_thread(aborting.wait, 120)
-        killing.cancel()
-        with suppress(asyncio.CancelledError):
-            await killing
-        goes_on.set()
-        await asyncio.to_thread(until, lambda: yarn.killed)
-
-    asyncio.run(cancelled())
+    killing = asyncio.create_task(trigger.on_kill())
+    await asyncio.to_thread(aborting.wait, 120)
+    killing.cancel()
+    with suppress(asyncio.CancelledError):
+        await killing
+    goes_on.set()
+    await asyncio.to_thread(until, lambda: yarn.killed)
     assert yarn.killed == [APP]
 
 
@@ -686,6 +675,7 @@ def test_the_log_names_the_reason_why_a_task_does_not_defer(
     yarn: Pretended,
     api: KubernetesServer,
     connections: Connections,
+    log: TaskLog,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     mode: str,
@@ -704,7 +694,6 @@ def test_the_log_names_the_reason_why_a_task_does_not_defer(
         put_pod(api)
     if mode == "nowhere":
         connections.add("spark_default", "spark", host="yarn", extra={"deploy-mode": "cluster"})
-    log = TaskLog.of_tasks(monkeypatch)
     done = run_task(deletion(deferrable=True, **arguments))
     assert done["status"] == "committed"
     (line,) = [line for line in log.lines if "does not defer" in line]

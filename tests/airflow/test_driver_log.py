@@ -63,11 +63,6 @@ _ENDED: Final = "ended as FINISHED, FAILED"
 
 
 @pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> TaskLog:
-    return TaskLog.of_tasks(monkeypatch)
-
-
-@pytest.fixture
 def secret() -> Iterator[str]:
     yield keep_secret(_CANARY)
     forget_secrets()

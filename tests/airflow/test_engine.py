@@ -123,10 +123,7 @@ def _choosing(log: TaskLog) -> list[str]:
     return [line for line in log.lines if "without Spark" in line or "a Spark driver" in line]
 
 
-def test_the_worker_runs_simple_statements_by_default(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
+def test_the_worker_runs_simple_statements_by_default(spark: FakeSpark, log: TaskLog) -> None:
     assert run_task(_insert((1, "a")))["rows"]["inserted"] == 1
     assert spark.calls == []
     assert _choosing(log) == [_HERE]
@@ -194,9 +191,8 @@ def test_a_default_task_whose_job_needs_spark_logs_why_and_otherwise_what_spark_
 
 
 def test_a_default_task_with_too_many_rows_leaves_them_to_spark_and_nothing_behind(
-    spark: FakeSpark, client: FakeClient, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    spark: FakeSpark, client: FakeClient, log: TaskLog, tmp_path: Path
 ) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
     source = {"columns": ["id"], "values": [[number] for number in range(100_001)]}
     run_task(HiveAcidInsertOperator(task_id="insert", table="d.t", source=source))
     assert len(spark.calls) == 1
@@ -368,25 +364,6 @@ def test_the_connection_chooses_the_engine_of_tasks_that_choose_none(
     assert len(spark.calls) == 1
 
 
-@pytest.mark.parametrize(
-    "given", [{"where": "upper(name) = 'A'"}, {"where": "id = 1", "env_vars": {"A": "b"}}]
-)
-def test_spark_runs_what_the_worker_cannot_or_may_not(
-    spark: FakeSpark, given: dict[str, Any]
-) -> None:
-    run_task(HiveAcidDeleteOperator(task_id="delete", table="d.t", engine="auto", **given))
-    assert len(spark.calls) == 1
-
-
-def test_with_the_worker_alone_a_statement_that_needs_spark_fails(spark: FakeSpark) -> None:
-    task = HiveAcidDeleteOperator(
-        task_id="delete", table="d.t", where="upper(name) = 'A'", engine="worker"
-    )
-    with pytest.raises(SparkNeededError, match="after upper"):
-        run_task(task)
-    assert spark.calls == []
-
-
 def test_a_wrong_engine_is_an_import_error_of_the_dag() -> None:
     with pytest.raises(ConfigurationError, match="engine must be one of auto, worker, spark"):
         _insert((1, "a"), engine="java")
@@ -442,9 +419,8 @@ def _compact(**given: Any) -> HiveAcidCompactOperator:  # noqa: ANN401
 @pytest.mark.usefixtures("_two_deltas")
 @pytest.mark.parametrize("given", [{}, {"engine": "auto"}, {"engine": "worker"}])
 def test_a_small_partition_is_compacted_on_the_worker_by_default(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]
+    spark: FakeSpark, log: TaskLog, given: dict[str, Any]
 ) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
     result = run_task(_compact(**given))
     assert (result["status"], result["kind"], result["files"]) == ("committed", "compact", 1)
     (outcome,) = result["details"]["compactions"]
@@ -474,9 +450,8 @@ def test_a_compaction_of_sql_runs_on_the_worker(spark: FakeSpark) -> None:
 
 @pytest.mark.usefixtures("_two_deltas")
 def test_a_driver_compacts_if_the_task_or_its_connection_says_so(
-    spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, connections: Connections, log: TaskLog
 ) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(_compact(engine="spark"))
     connections.metastore(engine="spark")
     run_task(_compact())
@@ -485,14 +460,13 @@ def test_a_driver_compacts_if_the_task_or_its_connection_says_so(
 
 @pytest.mark.usefixtures("_two_deltas")
 def test_a_driver_does_a_compaction_that_is_too_large_for_the_worker(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = partial(compaction.prepared_compaction, most_bytes=10)
     monkeypatch.setattr(compaction, "prepared_compaction", small)
     with pytest.raises(SparkNeededError, match=r"more than 10\. Use engine='auto' or 'spark'$"):
         run_task(_compact(engine="worker"))
     assert spark.calls == []
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(_compact())
     assert len(spark.calls) == 1
     (line,) = _choosing(log)
@@ -521,6 +495,10 @@ def test_a_driver_compacts_what_the_worker_cannot_write(
     assert len(spark.calls) == 1
 
 
+def _away(*_: object, **__: object) -> None:
+    raise StoreUnavailableError(location="s3a://b", action="read", reason="503")
+
+
 @pytest.mark.usefixtures("_two_deltas")
 @pytest.mark.parametrize("has_submit", [True, False])
 @pytest.mark.parametrize(
@@ -538,20 +516,33 @@ def test_an_outage_is_retried_where_spark_cannot_start(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    def away(*_: object, **__: object) -> None:
-        raise StoreUnavailableError(location="s3a://b", action="read", reason="503")
-
     def no_java(*_: object) -> None:
         raise ConfigurationError("spark-submit cannot run java.")
 
-    monkeypatch.setattr(arrow_job, "prepared_job", away)
-    monkeypatch.setattr(compaction, "prepared_compaction", away)
+    monkeypatch.setattr(arrow_job, "prepared_job", _away)
+    monkeypatch.setattr(compaction, "prepared_compaction", _away)
     monkeypatch.setattr(before_submit, "check_java", no_java)
     given = {} if has_submit else {"spark_bin_dir": str(tmp_path)}
     with pytest.raises(StoreUnavailableError, match="503") as caught:
         run_task(make(**given))
     why = "spark-submit cannot run java" if has_submit else "there is no spark-submit"
     assert f"Spark, which may succeed, cannot start: {why}" in caught.value.__notes__[0]
+
+
+@pytest.mark.usefixtures("_two_deltas")
+def test_a_task_that_is_killed_while_spark_starts_is_not_retried_for_an_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    operator = _insert((1, "a"), number=3)
+
+    def killed(*_: object) -> None:
+        operator._is_killed = True
+        raise ConfigurationError("spark-submit cannot run java.")
+
+    monkeypatch.setattr(arrow_job, "prepared_job", _away)
+    monkeypatch.setattr(before_submit, "check_java", killed)
+    with pytest.raises(ConfigurationError):
+        run_task(operator)
 
 
 @pytest.mark.usefixtures("_two_deltas")

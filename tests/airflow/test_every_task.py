@@ -151,11 +151,10 @@ def test_the_operators_with_an_engine_are_those_whose_jobs_may_need_no_spark() -
 
 @pytest.mark.parametrize("name", _WITH_ENGINE)
 def test_the_default_engine_is_auto(
-    name: str, spark: FakeSpark, connections: Connections, monkeypatch: pytest.MonkeyPatch
+    name: str, spark: FakeSpark, connections: Connections, log: TaskLog
 ) -> None:
     """Here the only reason for a driver is an option, which `spark` and `worker` ignore."""
     connections.metastore(engine=None)
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(_task(name), context_of())
     assert len(spark.calls) == 1
     assert log.lines[0] == (

@@ -22,7 +22,7 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.submission.kubernetes import LABEL
 from tests.contract.stores.mini_hdfs import MiniHdfs
@@ -45,7 +45,14 @@ from tests.support.pretended_kubernetes import MissingError
 from tests.support.s3_lab import MotoS3, machine
 from tests.support.secret_search import command_lines_with, files_with
 from tests.support.short_jvms import ENVIRONMENT
-from tests.support.yarn_tasks import SPARK, ids_of, lost_when, wait_for_lock, wait_until
+from tests.support.yarn_tasks import (
+    SPARK,
+    ids_of,
+    insert_and_delete,
+    lost_when,
+    wait_for_lock,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 
@@ -271,21 +278,11 @@ def _lives(cluster: KubernetesCluster, warehouse: Warehouse, mode: str, **conf: 
     table = warehouse.table("t")
     query = "SELECT id FROM source DISTRIBUTE BY id"
     task = insert(cluster, table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf)
-    delete = HiveAcidDeleteOperator(
-        task_id="delete",
-        table=str(table.ref),
-        where="id = 2",
-        engine="spark",
-        **small(cluster, mode, **conf),
-    )
     try:
-        done = run_task(task, context_of("insert", task_state_store=StateStore()))
-        assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
-        done = run_task(delete, context_of("delete", task_state_store=StateStore()))
+        insert_and_delete(task, **small(cluster, mode, **conf))
     except JobFailedError as error:
         error.add_note(cluster.said())
         raise
-    assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
     assert ids_of(warehouse.client, table) == [1, 3]
 
 

@@ -12,8 +12,7 @@ import pytest
 
 from airflow_hiveacid.format.errors import JobFailedError
 from airflow_hiveacid.hooks.hive_acid import HiveAcidHook
-from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
-from tests.support.airflow_support import Connections, StateStore, context_of, run_task
+from tests.support.airflow_support import Connections
 from tests.support.kerberos_lab import FOLDERS, KerberosLab, keys_of
 from tests.support.kerberos_tasks import (
     ENCRYPTED,
@@ -24,7 +23,7 @@ from tests.support.kerberos_tasks import (
 )
 from tests.support.kubernetes_cluster import SPACE, KubernetesCluster
 from tests.support.kubernetes_tasks import connect as connect_kubernetes, insert, small, spark_home
-from tests.support.yarn_tasks import SPARK, rows_of
+from tests.support.yarn_tasks import SPARK, insert_and_delete, rows_of
 
 pytestmark = [pytest.mark.server, pytest.mark.clusters]
 
@@ -67,22 +66,11 @@ def test_an_insert_and_a_delete_run_in_pods_with_kerberos_on_every_server(
         task = insert(
             cluster, table.ref, mode, 1, 2, 3, source=source, conf=dict(ENCRYPTED), **login
         )
-        delete = HiveAcidDeleteOperator(
-            task_id="delete",
-            table=str(table.ref),
-            where="id = 2",
-            engine="spark",
-            **small(cluster, mode, **ENCRYPTED),
-            **login,
-        )
         try:
-            done = run_task(task, context_of("insert", task_state_store=StateStore()))
-            assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
-            done = run_task(delete, context_of("delete", task_state_store=StateStore()))
+            insert_and_delete(task, **small(cluster, mode, **ENCRYPTED), **login)
         except JobFailedError as error:
             error.add_note(cluster.said())
             raise
-        assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
         assert [(row["id"], row["name"]) for row in rows_of(client, table)] == [(1, "x"), (3, "x")]
 
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_hiveacid.format import errors
-from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator
 from airflow_hiveacid.operators.submission import resumption
-from airflow_hiveacid.operators.submission.cluster_run import Bounds, ClusterRun, tag_of
+from airflow_hiveacid.operators.submission.cluster_run import ClusterRun, tag_of
 from airflow_hiveacid.operators.submission.kubernetes import EXECUTOR, LABEL, driver_of
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
 from tests.support import cluster_tasks
@@ -98,20 +97,6 @@ def test_a_retry_waits_for_a_terminating_driver_pod_before_it_submits_again(
         patch.setattr(ClusterRun, "_pause", gone)
         done = run_task(cluster_tasks.deletion(), context_of(try_number=2, task_state_store=store))
     assert (done["status"], len(spark.calls), submitted_before) == ("committed", 1, [0])
-
-
-def test_nothing_is_submitted_while_the_api_server_is_unavailable(
-    spark: FakeSpark,
-    api: KubernetesServer,
-    submits: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    store = _left(spark, api, submits)
-    api.page = (503, "")
-    monkeypatch.setattr(HiveAcidDeleteOperator, "_bounds", lambda _: Bounds(silence_s=0))
-    with pytest.raises(errors.ClusterUnavailableError):
-        run_task(cluster_tasks.deletion(), context_of(try_number=2, task_state_store=store))
-    assert spark.calls == []
 
 
 @pytest.mark.promise("A16")

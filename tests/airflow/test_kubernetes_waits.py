@@ -208,12 +208,6 @@ def test_a_pod_that_still_runs_after_its_deletion_time_raises_an_error(
     assert run_on_kubernetes(api, done, silence_s=0).follow(POD) is not None
 
 
-def test_a_killed_task_stops_waiting_for_its_driver(api: KubernetesServer) -> None:
-    put_pod(api, **RUNNING)
-    with pytest.raises(InterruptedError):
-        run_on_kubernetes(api, Clock(), killed=True).follow(POD)
-
-
 def test_the_driver_on_the_worker_is_stopped_if_no_executor_starts_in_time(
     api: KubernetesServer,
 ) -> None:

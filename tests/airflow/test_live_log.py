@@ -46,6 +46,7 @@ from tests.support.cluster_tasks import (
     put_pod,
     resumed,
 )
+from tests.support.event_loop import in_event_loop
 from tests.support.pretended_kubernetes import KubernetesServer
 from tests.support.pretended_yarn import (
     ACCEPTED,
@@ -167,11 +168,6 @@ class _OnKubernetes(_Driver):
         put_pod(
             self.server, **(ended("Error", 1) if status == "failed" else {"phase": states[status]})
         )
-
-
-@pytest.fixture
-def log(monkeypatch: pytest.MonkeyPatch) -> TaskLog:
-    return TaskLog.of_tasks(monkeypatch)
 
 
 @pytest.fixture(params=[Pretended, KubernetesServer], ids=["YARN", "Kubernetes"])
@@ -764,7 +760,8 @@ def test_a_trigger_that_cannot_hide_the_secret_of_the_metastore_shows_no_log(
 
 
 @pytest.mark.usefixtures("on_yarn", "at_once")
-def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
+@in_event_loop
+async def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
     yarn: Pretended, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All drivers of a connection share four threads, so few of them may wait for a node."""
@@ -784,14 +781,11 @@ def test_nodes_out_of_reach_leave_threads_for_the_polls_of_other_drivers(
 
     monkeypatch.setattr(DriverLog, "show_new", slow)
 
-    async def all_fired() -> None:
-        async def one() -> None:
-            async for _ in trigger.run():
-                return
+    async def one() -> None:
+        async for _ in trigger.run():
+            return
 
-        await asyncio.gather(*(one() for _ in range(40)))
-
-    asyncio.run(all_fired())
+    await asyncio.gather(*(one() for _ in range(40)))
     assert most == 2
 
 

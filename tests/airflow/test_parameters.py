@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,48 +14,20 @@ from airflow_hiveacid.format.errors import ConfigurationError
 from airflow_hiveacid.jobs.job import JobSpec
 from airflow_hiveacid.jobs.statements import DeleteSpec, TransactionSpec
 from airflow_hiveacid.operators.hive_acid import (
-    HiveAcidChangeFeedOperator,
     HiveAcidDeleteOperator,
     HiveAcidInsertOperator,
-    HiveAcidMergeOperator,
-    HiveAcidUpdateOperator,
 )
 from airflow_hiveacid.operators.spark_app import HiveAcidSparkOperator
-from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.operators.transaction import HiveAcidTransactionOperator
-from tests.support.airflow_support import Connections, FakeSpark, run_task
+from tests.support.airflow_support import Connections, FakeSpark, operator_of, run_task
+from tests.support.cases import cases_of
 
 pytestmark = pytest.mark.usefixtures("connections", "spark")
 
 DAY = {"type": "date", "value": "{{ ds }}"}
-QUERY = {"table": "demo.s", "query": "SELECT * FROM source WHERE day = :day"}
-CLAUSE = {"when": "matched", "action": "update", "condition": "s.v > :v", "set": {"v": ":v"}}
-
-EVERY: list[tuple[type[HiveAcidSparkOperator], dict[str, Any]]] = [
-    (HiveAcidDeleteOperator, {"table": "demo.t", "where": "day = :day AND v = :v"}),
-    (
-        HiveAcidUpdateOperator,
-        {"table": "demo.t", "assignments": {"v": ":v"}, "where": "day = :day"},
-    ),
-    (HiveAcidInsertOperator, {"table": "demo.t", "source": {**QUERY, "query": "SELECT :day, :v"}}),
-    (
-        HiveAcidMergeOperator,
-        {"table": "demo.t", "source": QUERY, "keys": ["id"], "clauses": [CLAUSE]},
-    ),
-    (
-        HiveAcidChangeFeedOperator,
-        {"table": "demo.t", "location": "/feed", "where": "day = :day AND v = :v"},
-    ),
-    (HiveAcidSqlOperator, {"sql": "DELETE FROM demo.t WHERE day = :day AND v = :v"}),
-    (
-        HiveAcidTransactionOperator,
-        {
-            "statements": [
-                "DELETE FROM demo.t WHERE day = :day",
-                {"delete": {"table": "demo.u", "where": "v = :v"}},
-            ]
-        },
-    ),
+EVERY = [
+    operator_of(text)
+    for text, _ in cases_of(Path(__file__).with_name("cases") / "with_parameters.txt")
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,25 +25,8 @@ from airflow_hiveacid.operators import (
 from tests.airflow.test_every_task import _ARGUMENTS, _task
 from tests.support.airflow_support import FakeSpark, Warehouse, context_of, run_task
 
-_TEXTS: Final = (
-    "1e5",
-    "007",
-    "True",
-    "None",
-    "[1,2]",
-    "{'a': 1}",
-    "0x10",
-    "'quoted'",
-    "1_000",
-    "()",
-    "b'x'",
-    " padded ",
-    "line\n",
-    "line\r\nline\r\n",
-    "\r",
-    "notes.sql",
-    "x.hql",
-    "",
+_TEXTS: Final[list[str]] = json.loads(
+    (Path(__file__).with_name("cases") / "texts.json").read_text()
 )
 _MODES: Final = pytest.mark.parametrize("native", [False, True], ids=["text", "native"])
 

@@ -31,6 +31,7 @@ from airflow_hiveacid.watch.health import CompactionNeed
 from airflow_hiveacid.watch.trigger import ConditionTrigger
 from tests.support.airflow_minors import AirflowRescheduleException, since_3_3
 from tests.support.airflow_support import Connections, StateStore, Warehouse, context_of, run_task
+from tests.support.event_loop import in_event_loop
 
 _SENSORS = (HiveAcidDeltaCountSensor, HiveAcidDeltaRatioSensor, HiveAcidCompactionNeededSensor)
 
@@ -239,20 +240,17 @@ def test_the_sensor_returns_no_more_partitions_than_airflow_can_map_over(
     assert [found["delta_count"] for found in answer] == expected
 
 
-def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(answers: list[object]) -> None:
+@in_event_loop
+async def test_a_shortened_event_keeps_the_partitions_with_the_most_deltas(
+    answers: list[object],
+) -> None:
     healths = [
         TableHealth(table="db.t", location="/t", partition=f"month={n}", deltas=n)
         for n in range(1, 1001)
     ]
     answers.append(tuple(DueDirectory(health=health, reached=()) for health in healths))
     sensor = _polling()
-
-    async def first() -> dict[str, Any]:
-        event = await anext(sensor.trigger().run())
-        found: dict[str, Any] = event.payload
-        return found
-
-    event = asyncio.run(first())
+    event = (await anext(sensor.trigger().run())).payload
     assert len(json.dumps(event)) <= MOST_BYTES
     assert [one["delta_count"] for one in event["due"][:3]] == [1000, 999, 998]
     context = context_of()

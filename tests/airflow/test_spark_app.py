@@ -6,7 +6,6 @@ import os
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,6 @@ from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.operators.submission.result_file import ResultFile
 from airflow_hiveacid.operators.submission.resumption import RESULT_URI_KEY
 from airflow_hiveacid.operators.submission.run_identity import DELIVERED_KEY, INSTALLATION_KEY
-from airflow_hiveacid.operators.submission.submitter import Submitter
 from tests.support.airflow_minors import IS_3_3, since_3_3
 from tests.support.airflow_support import (
     METASTORE_URI,
@@ -94,9 +92,6 @@ def test_the_spec_contains_the_metastore_address_and_the_job_key(
     spec = _spec(spark)
     assert spec.metastore.uris == (METASTORE_URI,)
     assert (spec.job_key, spec.lock_timeout_s, spec.heartbeat_s) == (_JOB_KEY, 42.0, 2.0)
-
-
-def test_lock_timeout_s_of_the_operator_overrides_that_of_the_connection(spark: FakeSpark) -> None:
     run_task(_delete(lock_timeout_s="{{ 3 * 5 }}"))
     assert _spec(spark).lock_timeout_s == 15.0
 
@@ -308,53 +303,45 @@ def test_a_job_without_changes_succeeds(spark: FakeSpark, status: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "exit_code"), [(TableNotFoundError, 10), (MergeCardinalityError, 10)]
+    ("error", "exit_code", "then"),
+    [
+        (TableNotFoundError, 10, RetryAction.FAIL),
+        (MergeCardinalityError, 10, RetryAction.FAIL),
+        (FencedError, 11, RetryAction.FAIL),
+        (LockNotAcquiredError, 20, RetryAction.RETRY),
+        (WriteConflictError, 20, RetryAction.RETRY),
+        (CommitStateUnknownError, 20, RetryAction.RETRY),
+        (WriteConflictError, 0, RetryAction.RETRY),
+    ],
 )
-def test_an_input_error_is_raised_and_not_retried(
-    spark: FakeSpark, error: type[HiveAcidError], exit_code: int
+def test_an_error_of_the_driver_is_raised_with_its_type_and_retried_if_it_may_pass(
+    spark: FakeSpark, error: type[HiveAcidError], exit_code: int, then: RetryAction
 ) -> None:
     spark.tell(error={"type": error.__name__, "message": "table x: no"}, exit_code=exit_code)
     task = _delete()
     with pytest.raises(error, match="table x: no") as caught:
         run_task(task)
     assert task.retry_policy is not None
-    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
+    assert task.retry_policy.evaluate(caught.value, 1, 3).action is then
 
 
 @pytest.mark.parametrize(
-    "error", [LockNotAcquiredError, WriteConflictError, CommitStateUnknownError]
+    ("told", "error", "message"),
+    [
+        ({"answers": False, "exit_code": 137}, JobFailedError, r"left no result \(exit code 137\)"),
+        ({"answers": False}, JobFailedError, "left no result"),
+        ({"answers": False, "exit_code": 10}, InputError, "exit code 10"),
+        ({"cut": 40}, JobFailedError, "truncated"),
+        ({"job_key": "somebody/else"}, JobFailedError, "somebody/else"),
+        ({"status": "failed"}, JobFailedError, "failed without an error"),
+        ({"version": 0}, ContractVersionError, "the application is older"),
+    ],
 )
-def test_a_retryable_error_of_the_driver_is_raised_with_its_type_and_retried(
-    spark: FakeSpark, error: type[HiveAcidError]
+def test_a_result_that_is_missing_broken_foreign_or_old_fails_the_task(
+    spark: FakeSpark, told: dict[str, Any], error: type[HiveAcidError], message: str
 ) -> None:
-    spark.tell(error={"type": error.__name__, "message": "try again"}, exit_code=20)
-    task = _delete()
-    with pytest.raises(error, match="try again") as caught:
-        run_task(task)
-    assert task.retry_policy is not None
-    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.RETRY
-
-
-def test_a_fenced_job_is_not_retried(spark: FakeSpark) -> None:
-    spark.tell(error={"type": "FencedError", "message": "newer"}, exit_code=11)
-    task = _delete()
-    with pytest.raises(FencedError) as caught:
-        run_task(task)
-    assert task.retry_policy is not None
-    assert task.retry_policy.evaluate(caught.value, 1, 3).action is RetryAction.FAIL
-
-
-def test_a_typed_error_is_raised_even_if_the_driver_exits_with_code_0(spark: FakeSpark) -> None:
-    spark.tell(error={"type": "WriteConflictError", "message": "lost"}, exit_code=0)
-    with pytest.raises(WriteConflictError):
-        run_task(_delete())
-
-
-def test_a_driver_that_is_killed_without_a_result_raises_a_job_failed_error(
-    spark: FakeSpark,
-) -> None:
-    spark.tell(answers=False, exit_code=137)
-    with pytest.raises(JobFailedError, match=r"left no result \(exit code 137\)"):
+    spark.tell(**told)
+    with pytest.raises(error, match=message):
         run_task(_delete())
 
 
@@ -380,26 +367,6 @@ def test_the_reason_of_a_driver_without_a_result_reaches_the_task(
 ) -> None:
     spark.tell(answers=False, exit_code=1, says=said)
     with pytest.raises(JobFailedError, match=rf"\(exit code 1\), but wrote: {reason}\. The"):
-        run_task(_delete())
-
-
-def test_a_driver_that_exits_with_code_0_without_a_result_raises_a_job_failed_error(
-    spark: FakeSpark,
-) -> None:
-    spark.tell(answers=False)
-    with pytest.raises(JobFailedError, match="left no result"):
-        run_task(_delete())
-
-
-def test_an_application_that_refuses_its_spec_raises_an_input_error(spark: FakeSpark) -> None:
-    spark.tell(answers=False, exit_code=10)
-    with pytest.raises(InputError, match="exit code 10"):
-        run_task(_delete())
-
-
-def test_a_truncated_result_raises_a_job_failed_error(spark: FakeSpark) -> None:
-    spark.tell(cut=40)
-    with pytest.raises(JobFailedError, match="truncated"):
         run_task(_delete())
 
 
@@ -448,24 +415,6 @@ def test_an_error_in_the_reader_of_the_output_kills_the_driver(
         run_task(_delete())
     processes = json.loads((spark.directory / "hanging.json").read_text())
     until(lambda: not any(map(is_running, processes.values())))
-
-
-def test_a_result_of_a_different_job_is_refused(spark: FakeSpark) -> None:
-    spark.tell(job_key="somebody/else")
-    with pytest.raises(JobFailedError, match="somebody/else"):
-        run_task(_delete())
-
-
-def test_a_failed_result_without_an_error_raises_a_job_failed_error(spark: FakeSpark) -> None:
-    spark.tell(status="failed")
-    with pytest.raises(JobFailedError, match="failed without an error"):
-        run_task(_delete())
-
-
-def test_a_result_of_an_older_release_is_refused(spark: FakeSpark) -> None:
-    spark.tell(version=0)
-    with pytest.raises(ContractVersionError, match="the application is older"):
-        run_task(_delete())
 
 
 def test_every_try_has_the_same_job_key(spark: FakeSpark) -> None:
@@ -555,19 +504,14 @@ def yarn(connections: Connections, results: Path) -> None:
 
 
 @pytest.mark.usefixtures("yarn")
-def test_in_cluster_mode_the_spec_is_shipped_as_a_file(spark: FakeSpark) -> None:
+def test_in_cluster_mode_the_spec_is_shipped_and_the_result_is_read_from_the_shared_directory(
+    spark: FakeSpark, results: Path
+) -> None:
     assert run_task(_delete(files="/mine.conf"))["status"] == "committed"
     shipped = spark.options["--files"].split(",")
     assert Path(shipped[0]).name == spark.options["--spec"]
     assert shipped[1] == "/mine.conf"
     assert spark.options["--deploy-mode"] == "cluster"
-
-
-@pytest.mark.usefixtures("yarn")
-def test_in_cluster_mode_the_result_is_read_from_the_shared_directory(
-    spark: FakeSpark, results: Path
-) -> None:
-    run_task(_delete())
     assert _spec(spark).result_uri is not None
     assert str(_spec(spark).result_uri).startswith(f"file:{results}/")
     assert list(results.iterdir()) == []
@@ -636,10 +580,9 @@ def _lose_the_worker(
 
 
 def test_without_a_state_store_a_retry_submits_its_job_again_and_warns_once(
-    spark: FakeSpark, resource_manager: ResourceManager, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, resource_manager: ResourceManager, log: TaskLog
 ) -> None:
     """The ledger of the table keeps the second driver from applying the change again."""
-    log = TaskLog.of_tasks(monkeypatch)
     _lose_the_worker(spark, resource_manager, context_of())
     assert not [text for text in log.warnings if "cannot find a driver" in text]
     spark.tell(answers=True)
@@ -768,18 +711,6 @@ def test_killing_the_task_kills_every_child_process_of_spark_submit(
 def test_a_task_killed_before_it_submits_does_not_submit(spark: FakeSpark) -> None:
     task = _delete()
     task.on_kill()
-    with pytest.raises(JobFailedError, match="the task was killed"):
-        run_task(task)
-    assert spark.calls == []
-
-
-@pytest.mark.usefixtures("aborted")
-def test_a_task_killed_just_before_spark_submit_starts_does_not_submit(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task = _delete()
-    # The handler of a signal returns to where the task was.
-    monkeypatch.setattr(Submitter, "watched", lambda _: (task.on_kill(), nullcontext())[1])
     with pytest.raises(JobFailedError, match="the task was killed"):
         run_task(task)
     assert spark.calls == []

@@ -142,9 +142,8 @@ def test_a_killed_loop_ends_at_a_batch_border(clicks: Any) -> None:  # noqa: ANN
 @pytest.mark.usefixtures("aborted")
 def test_the_offsets_of_a_loop_forge_no_line_of_its_log(
     clicks: Any,  # noqa: ANN401
-    monkeypatch: pytest.MonkeyPatch,
+    log: TaskLog,
 ) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
     rows = pa.table({"id": pa.array([1], pa.int32())})
     clicks.batches = lambda _: [(rows, "a\x1b[31m\nforged")]
     run_task(HiveAcidStreamOperator(**LOOP, inserts=["d.t"]))

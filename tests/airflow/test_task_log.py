@@ -22,6 +22,8 @@ from airflow_hiveacid.format import errors
 from airflow_hiveacid.sensors import HiveAcidLockFreeSensor
 from tests.support.airflow_support import METASTORE_URI, Connections, FakeSpark, TaskLog, run_task
 
+pytestmark = pytest.mark.usefixtures("connections")
+
 _TABLE: Final = "demo.customers"
 _GOLDEN: Final = Path(__file__).with_name("task_log_failures.txt")
 _LAST: Final = 10
@@ -91,13 +93,6 @@ def _merge(**arguments: Any) -> operators.HiveAcidMergeOperator:  # noqa: ANN401
         clauses=[{"when": "not_matched", "action": "insert"}],
         **arguments,
     )
-
-
-@pytest.fixture
-def log(connections: Connections, monkeypatch: pytest.MonkeyPatch) -> TaskLog:
-    """The log of a task whose connections exist."""
-    del connections
-    return TaskLog.of_tasks(monkeypatch)
 
 
 def _run(task: BaseOperator, log: TaskLog) -> list[str]:

@@ -32,6 +32,7 @@ from airflow_hiveacid.watch.conditions import CompactionNeeded, Condition
 from airflow_hiveacid.watch.poll_threads import poll_in_thread
 from airflow_hiveacid.watch.trigger import ConditionTrigger, findings_in
 from tests.support.airflow_support import Connections, Warehouse
+from tests.support.event_loop import in_event_loop
 from tests.support.keytabs import keytab_of
 
 pytestmark = pytest.mark.usefixtures("connections")
@@ -111,16 +112,13 @@ def test_a_trigger_can_be_recreated_from_its_serialised_arguments() -> None:
     assert Condition.from_json(again.condition) == _CONDITION
 
 
-def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse) -> None:
+@in_event_loop
+async def test_the_trigger_fires_once_with_the_table_that_is_due(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.base(table, 1000)
     warehouse.delta(table, 100)
     trigger = _trigger(table, {"delta_ratio": 0.1})
-
-    async def all_events() -> list[dict[str, Any]]:
-        return [event.payload async for event in trigger.run()]
-
-    (event,) = asyncio.run(all_events())
+    (event,) = [event.payload async for event in trigger.run()]
     ((finding,), _) = findings_in(event)
     assert (finding["table"], finding["delta_count"]) == (str(table.ref), 1)
     assert finding["delta_ratio"] == 0.1
@@ -157,23 +155,23 @@ def test_the_trigger_of_a_sensor_counts_deleted_rows_only_if_there_is_a_threshol
         assert [finding["deleted_rows"] for finding in findings] == rows
 
 
-def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
+@in_event_loop
+async def test_the_trigger_waits_until_the_threshold_is_reached(warehouse: Warehouse) -> None:
     table = warehouse.table("t")
     warehouse.delta(table, 1)
     trigger = _trigger(table, {"delta_count": 2}, poke_interval_s=0.1)
-
-    async def wait() -> dict[str, Any]:
-        waiting = asyncio.ensure_future(_first(trigger))
-        done, _ = await asyncio.wait([waiting], timeout=1.0)
-        assert not done
-        await asyncio.to_thread(warehouse.delta, table, 1)
-        return await asyncio.wait_for(waiting, timeout=20)
-
-    ((finding,), _) = findings_in(asyncio.run(wait()))
+    waiting = asyncio.ensure_future(_first(trigger))
+    done, _ = await asyncio.wait([waiting], timeout=1.0)
+    assert not done
+    await asyncio.to_thread(warehouse.delta, table, 1)
+    ((finding,), _) = findings_in(await asyncio.wait_for(waiting, timeout=20))
     assert finding["delta_count"] == 2
 
 
-def test_measuring_a_table_does_not_block_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_event_loop
+async def test_measuring_a_table_does_not_block_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     threads: list[threading.Thread] = []
 
     def slow(*_: object, **__: object) -> object:
@@ -183,16 +181,12 @@ def test_measuring_a_table_does_not_block_the_event_loop(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(_MEASURE, slow)
     trigger = _trigger(thresholds={"delta_ratio": 0.1})
-
-    async def wait() -> int:
-        waiting = asyncio.ensure_future(_first(trigger))
-        turns = 0
-        while not waiting.done():
-            await asyncio.sleep(0.01)
-            turns += 1
-        return turns
-
-    assert asyncio.run(wait()) > 10
+    waiting = asyncio.ensure_future(_first(trigger))
+    turns = 0
+    while not waiting.done():
+        await asyncio.sleep(0.01)
+        turns += 1
+    assert turns > 10
     assert threads[0] is not threading.main_thread()
 
 
@@ -384,36 +378,31 @@ def test_thirty_unresponsive_metastores_do_not_delay_the_poll_of_a_healthy_one(
         assert finding["delta_count"] == 1
 
 
-def test_slow_polls_of_one_metastore_do_not_delay_polls_of_other_metastores() -> None:
+@in_event_loop
+async def test_slow_polls_of_one_metastore_do_not_delay_polls_of_other_metastores() -> None:
     ended = threading.Event()
     slow, quick = (MetastoreEndpoint(uris=(f"thrift://{name}:9083",)) for name in ("a", "b"))
-
-    async def wait() -> str:
-        occupied = [asyncio.ensure_future(poll_in_thread(slow, ended.wait)) for _ in range(40)]
-        await asyncio.sleep(0)  # they begin
-        try:
-            return await poll_in_thread(quick, lambda: "done", longest_s=20)
-        finally:
-            ended.set()
-            await asyncio.gather(*occupied)
-
-    assert asyncio.run(wait()) == "done"
+    occupied = [asyncio.ensure_future(poll_in_thread(slow, ended.wait)) for _ in range(40)]
+    await asyncio.sleep(0)  # they begin
+    try:
+        assert await poll_in_thread(quick, lambda: "done", longest_s=20) == "done"
+    finally:
+        ended.set()
+        await asyncio.gather(*occupied)
 
 
-def test_a_poll_that_exceeds_its_time_limit_raises_metastore_unavailable_error() -> None:
+@in_event_loop
+async def test_a_poll_that_exceeds_its_time_limit_raises_metastore_unavailable_error() -> None:
     ended = threading.Event()
     endpoint = MetastoreEndpoint(uris=("thrift://slow:9083",))
-
-    async def wait() -> None:
-        await poll_in_thread(endpoint, ended.wait, longest_s=0.2)
-
     with pytest.raises(MetastoreUnavailableError, match=r"slow:9083.*within 0\.2 s"):
-        asyncio.run(wait())
+        await poll_in_thread(endpoint, ended.wait, longest_s=0.2)
     ended.set()
 
 
 @pytest.mark.parametrize("turns", range(8))
-def test_a_poll_that_is_cancelled_while_its_result_arrives_is_cancelled(turns: int) -> None:
+@in_event_loop
+async def test_a_poll_that_is_cancelled_while_its_result_arrives_is_cancelled(turns: int) -> None:
     ended = threading.Event()
     endpoint = MetastoreEndpoint(uris=("thrift://cancelled:9083",))
 
@@ -421,20 +410,17 @@ def test_a_poll_that_is_cancelled_while_its_result_arrives_is_cancelled(turns: i
         await poll_in_thread(endpoint, ended.wait)
         await asyncio.Event().wait()  # as a trigger that waits for the next poll
 
-    async def cancel() -> None:
-        task = asyncio.ensure_future(poll_twice())
-        await asyncio.sleep(0.02)
-        ended.set()
-        time.sleep(0.02)  # noqa: ASYNC251 - the thread ends while the event loop does nothing
-        for _ in range(turns):  # the result needs a few turns of the event loop
-            await asyncio.sleep(0)
-        task.cancel()
-        done, _ = await asyncio.wait([task], timeout=5)
-        task.cancel()
-        assert done
-        assert task.cancelled()
-
-    asyncio.run(cancel())
+    task = asyncio.ensure_future(poll_twice())
+    await asyncio.sleep(0.02)
+    ended.set()
+    time.sleep(0.02)  # noqa: ASYNC251 - the thread ends while the event loop does nothing
+    for _ in range(turns):  # the result needs a few turns of the event loop
+        await asyncio.sleep(0)
+    task.cancel()
+    done, _ = await asyncio.wait([task], timeout=5)
+    task.cancel()
+    assert done
+    assert task.cancelled()
 
 
 def test_a_timeout_error_of_the_poll_itself_is_not_its_time_limit() -> None:
@@ -447,41 +433,36 @@ def test_a_timeout_error_of_the_poll_itself_is_not_its_time_limit() -> None:
         asyncio.run(poll_in_thread(endpoint, look))
 
 
-def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
+@in_event_loop
+async def test_at_most_four_polls_of_one_metastore_run_concurrently() -> None:
     names: set[str] = set()
     endpoint = MetastoreEndpoint(uris=("thrift://busy:9083",))
 
-    async def wait() -> None:
-        def look() -> None:
-            names.add(threading.current_thread().name)
-            time.sleep(0.01)
+    def look() -> None:
+        names.add(threading.current_thread().name)
+        time.sleep(0.01)
 
-        await asyncio.gather(*(poll_in_thread(endpoint, look) for _ in range(40)))
-
-    asyncio.run(wait())
+    await asyncio.gather(*(poll_in_thread(endpoint, look) for _ in range(40)))
     assert len(names) == 4
 
 
-def test_polls_without_a_free_thread_wait_in_the_event_loop() -> None:
+@in_event_loop
+async def test_polls_without_a_free_thread_wait_in_the_event_loop() -> None:
     ended = threading.Event()
     endpoint = MetastoreEndpoint(uris=("thrift://burst:9083",))
     submitted: list[object] = []
+    loop = asyncio.get_running_loop()
+    run_in_executor = loop.run_in_executor
 
-    async def wait() -> int:
-        loop = asyncio.get_running_loop()
-        run_in_executor = loop.run_in_executor
+    def submit(executor: Any, work: Any) -> Any:  # noqa: ANN401 - asyncio's own types
+        submitted.append(work)
+        return run_in_executor(executor, work)
 
-        def submit(executor: Any, work: Any) -> Any:  # noqa: ANN401 - asyncio's own types
-            submitted.append(work)
-            return run_in_executor(executor, work)
-
-        loop.run_in_executor = submit  # type: ignore[assignment, method-assign]
-        polls = [asyncio.ensure_future(poll_in_thread(endpoint, ended.wait)) for _ in range(40)]
-        await asyncio.sleep(0.1)
-        while_busy = len(submitted)
-        ended.set()
-        await asyncio.gather(*polls)
-        return while_busy
-
-    assert asyncio.run(wait()) == 4
+    loop.run_in_executor = submit  # type: ignore[assignment, method-assign]
+    polls = [asyncio.ensure_future(poll_in_thread(endpoint, ended.wait)) for _ in range(40)]
+    await asyncio.sleep(0.1)
+    while_busy = len(submitted)
+    ended.set()
+    await asyncio.gather(*polls)
+    assert while_busy == 4
     assert len(submitted) == 40

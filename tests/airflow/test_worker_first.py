@@ -193,7 +193,7 @@ def _of_night(begin: datetime) -> dict[str, Any]:
 
 @pytest.mark.promise("C6", "A10")
 def test_a_compaction_starts_in_its_window_and_not_after_it(
-    spark: FakeSpark, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both tries of the night's run have the same window, and the retry comes after it."""
     begin = datetime(2026, 3, 29, 0, tzinfo=UTC)  # 01:00 in Zurich; the clocks are set forward
@@ -206,8 +206,8 @@ def test_a_compaction_starts_in_its_window_and_not_after_it(
             return run_task(task, _of_night(begin))  # type: ignore[no-any-return]
 
     run_at(3)
+    log.lines.clear()
     assert len(spark.calls) == 1
-    log = TaskLog.of_tasks(monkeypatch)
     result = run_at(4)
     assert len(spark.calls) == 1
     assert (result["status"], result["details"]["window_ended"]) == ("nothing_to_do", True)
@@ -320,10 +320,9 @@ def test_the_worker_cleans_a_table_without_spark(spark: FakeSpark, root: Path) -
 
 @pytest.mark.promise("K9")
 def test_the_worker_lists_unknown_files_of_a_table(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, root: Path, log: TaskLog
 ) -> None:
     (root / "delta_0000002_0000002_0000" / "notes.txt").write_text("words")
-    log = TaskLog.of_tasks(monkeypatch)
     result = run_task(_clean(remove_unknown_after="1 day"))
     assert (spark.calls, result["status"]) == ([], "nothing_to_do")
     (outcome,) = result["details"]["cleanings"]
@@ -334,10 +333,9 @@ def test_the_worker_lists_unknown_files_of_a_table(
 
 
 def test_the_worker_cleans_many_tables_without_spark(
-    spark: FakeSpark, root: Path, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, root: Path, log: TaskLog
 ) -> None:
     _put_base(root)
-    log = TaskLog.of_tasks(monkeypatch)
     planned = run_task(_clean_tables(plan_only=True))
     assert len(_there(root)) == 3
     result = run_task(_clean_tables())
@@ -391,10 +389,9 @@ def test_a_task_with_its_own_login_or_store_settings_for_spark_starts_spark(
     root: Path,
     make: Make,
     given: dict[str, Any],
-    monkeypatch: pytest.MonkeyPatch,
+    log: TaskLog,
 ) -> None:
     _put_base(root)
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(make(**given))
     assert len(spark.calls) == 1
     is_store = "properties_file" in given or "spark.hadoop" in str(given)
@@ -419,9 +416,8 @@ def test_a_driver_in_a_cluster_cleans_the_table_unless_the_task_names_the_worker
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_with_the_engine_spark_a_driver_does_everything(
-    spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, make: Make, log: TaskLog
 ) -> None:
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(make(engine="spark"))
     assert len(spark.calls) == 1
     assert not any(line.startswith(_DRIVER) for line in log.lines)
@@ -429,10 +425,9 @@ def test_with_the_engine_spark_a_driver_does_everything(
 
 @pytest.mark.parametrize("make", [_compact, _clean, _clean_tables])
 def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
-    spark: FakeSpark, make: Make, monkeypatch: pytest.MonkeyPatch
+    spark: FakeSpark, make: Make, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__HIVEACID__CHECK_BEFORE_SUBMIT", "False")
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(make())
     assert len(spark.calls) == 1
     assert f"{_DRIVER}, because the option check_before_submit is False" in log.lines
@@ -451,6 +446,7 @@ def test_spark_does_everything_if_workers_may_not_reach_the_metastore(
 )
 def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
     spark: FakeSpark,
+    log: TaskLog,
     monkeypatch: pytest.MonkeyPatch,
     make: Make,
     where: ModuleType,
@@ -464,7 +460,6 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
     with pytest.raises(type(error)):
         run_task(make(engine="worker"))
     assert spark.calls == []
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(make())
     assert len(spark.calls) == 1
     assert f"the worker cannot do this job, so a Spark driver does it: {error}" in log.lines
@@ -479,6 +474,7 @@ def test_spark_does_everything_if_the_worker_cannot_reach_the_files(
 )
 def test_a_driver_does_everything_if_the_worker_cannot_reach_some_partitions(
     spark: FakeSpark,
+    log: TaskLog,
     monkeypatch: pytest.MonkeyPatch,
     make: Make,
     given: dict[str, Any],
@@ -494,7 +490,6 @@ def test_a_driver_does_everything_if_the_worker_cannot_reach_some_partitions(
     with pytest.raises(PartitionsFailedError):
         run_task(make(engine="worker", **given))
     assert spark.calls == []
-    log = TaskLog.of_tasks(monkeypatch)
     run_task(make(**given))
     assert len(spark.calls) == 1
     assert any("so a Spark driver does it: table d.t: 1 of 2 part" in one for one in log.lines)
@@ -608,7 +603,7 @@ def test_a_trigger_has_woken_the_task_until_a_job_reads_the_event() -> None:
 
 
 def test_the_workers_result_is_logged_counted_and_timed(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, log: TaskLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _put_base(root)
     counted: list[tuple[JobResult, float]] = []
@@ -620,7 +615,6 @@ def test_the_workers_result_is_logged_counted_and_timed(
         return real(*given, **more)
 
     monkeypatch.setattr(clean_tables, "with_past", slow)
-    log = TaskLog.of_tasks(monkeypatch)
     result = run_task(_clean())
     assert "the worker did this job without Spark" in log.lines
     ((one, took_s),) = counted
@@ -701,6 +695,7 @@ def test_a_killed_cleaning_of_many_tables_stops_before_the_next_table(
 
 
 def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
+    log: TaskLog,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     task = _clean()
@@ -711,7 +706,6 @@ def test_a_killed_cleaning_of_partitions_does_not_announce_a_driver(
         raise PartitionsFailedError(table="d.t", failed=failed, of=2, done={}, causes=causes)
 
     monkeypatch.setattr(clean_tables, "clean_tables", killed)
-    log = TaskLog.of_tasks(monkeypatch)
     with pytest.raises(PartitionsFailedError):
         run_task(task)
     assert not any("a Spark driver does it" in line for line in log.lines)

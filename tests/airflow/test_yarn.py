@@ -19,7 +19,7 @@ from airflow_hiveacid.format.table import TableInfo
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.local.server import LocalMetastore
 from airflow_hiveacid.metastore.client import connect
-from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
 from airflow_hiveacid.operators.pyspark import HiveAcidPySparkOperator
 from airflow_hiveacid.operators.sql import HiveAcidSqlOperator
 from airflow_hiveacid.storage.stores.filesystem import write_bytes
@@ -45,6 +45,7 @@ from tests.support.yarn_tasks import (
     environment_in,
     ids_of,
     insert,
+    insert_and_delete,
     kill_containers,
     lost_when,
     small,
@@ -356,20 +357,8 @@ def _lives(warehouse: Warehouse, mode: str, **conf: str) -> None:
     """Rows by an executor's Python, then a change of what is there, each a driver of its own."""
     table = warehouse.table("t")
     query = "SELECT id FROM source DISTRIBUTE BY id"
-    done = run_task(
-        insert(table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf),
-        context_of("insert", task_state_store=StateStore()),
-    )
-    assert (done["status"], done["rows"]["inserted"]) == ("committed", 3)
-    delete = HiveAcidDeleteOperator(
-        task_id="delete",
-        table=str(table.ref),
-        where="id = 2",
-        engine="spark",
-        **small(mode, **conf),
-    )
-    done = run_task(delete, context_of("delete", task_state_store=StateStore()))
-    assert (done["status"], done["rows"]["deleted"]) == ("committed", 1)
+    task = insert(table.ref, mode, 1, 2, 3, source={"query": query}, conf=conf)
+    insert_and_delete(task, **small(mode, **conf))
     assert ids_of(warehouse.client, table) == [1, 3]
 
 

@@ -18,7 +18,7 @@ import pytest
 from airflow_hiveacid.cli.spark_wheel import LIBRARIES
 from airflow_hiveacid.format.table import TableInfo, TableRef
 from airflow_hiveacid.metastore.client import MetastoreClient
-from airflow_hiveacid.operators.hive_acid import HiveAcidInsertOperator
+from airflow_hiveacid.operators.hive_acid import HiveAcidDeleteOperator, HiveAcidInsertOperator
 from airflow_hiveacid.operators.submission.cluster_run import ClusterRun
 from airflow_hiveacid.storage.acid.read.scan import scan
 from tests.support import airflow_support, mini_yarn, short_jvms
@@ -92,6 +92,18 @@ def insertion(table: object, ids: tuple[int, ...], **more: Any) -> HiveAcidInser
 def insert(table: object, mode: str, *ids: int, **more: Any) -> HiveAcidInsertOperator:  # noqa: ANN401
     """A task on YARN that inserts rows of these IDs."""
     return insertion(table, ids, **small(mode, **more.pop("conf", {})), **more)
+
+
+def insert_and_delete(insertion: HiveAcidInsertOperator, **more: Any) -> None:  # noqa: ANN401
+    """Insert three rows, then delete that of ID 2, each with a driver of its own."""
+    deletion = HiveAcidDeleteOperator(
+        task_id="delete", table=insertion.table, where="id = 2", engine="spark", **more
+    )
+    for task, kind, number in ((insertion, "inserted", 3), (deletion, "deleted", 1)):
+        store = airflow_support.StateStore()
+        context = airflow_support.context_of(task.task_id, task_state_store=store)
+        done = airflow_support.run_task(task, context)
+        assert (done["status"], done["rows"][kind]) == ("committed", number)
 
 
 def rows_of(client: MetastoreClient, table: TableInfo) -> list[dict[str, Any]]:

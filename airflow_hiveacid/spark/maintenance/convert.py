@@ -168,7 +168,7 @@ class Converter:
     def _check_locations(self, table: TableInfo) -> None:
         check_all(self.client, table)
         check_writable(table.location)
-        partitions = self._survey.partitions(table)
+        partitions = self.client.list_partitions(table)
         for location in {table.location, *(p.location for p in partitions)}:
             check_renames(table.ref, location, "a conversion")
 
@@ -269,7 +269,7 @@ class Converter:
         """Remove the statistics of the table and its partitions, as their writer may be aborted."""
         self.client.forget_statistics(
             table,
-            [partition.name for partition in self._survey.partitions(table)],
+            [partition.name for partition in self.client.list_partitions(table)],
             write_id=self.client.allocate_write_id(txn.txn_id, self.ref),
             write_ids=write_ids,
         )

@@ -572,7 +572,8 @@ MARKS: Final = {
     "hive-distinct-of-a-grouped-column": statements.DISTINCT_IN_TOTALS,
     "hive-fixed-grouped-column": statements.FIXED_IN_TOTALS,
     "hive-not-null-safe": statements.NOT_NULL_SAFE,
-    "common-type-of-decimals": statements.IN_OF_DECIMALS,
+    "common-type-of-decimals": statements.COMMON_DECIMALS,
+    "between-null": statements.BETWEEN_NULL,
     "hive-char-of-an-outer-view": statements.CHAR_OF_OUTER,
 }
 

@@ -47,7 +47,8 @@ TOTALS: Final = "totals"
 DISTINCT_IN_TOTALS: Final = "DISTINCT of a grouped column in totals"
 FIXED_IN_TOTALS: Final = "a grouped column in totals that WHERE fixes"
 NOT_NULL_SAFE: Final = "NOT of a comparison by <=>"
-IN_OF_DECIMALS: Final = "IN of decimals whose common type rounds"
+COMMON_DECIMALS: Final = "decimals whose common type rounds"
+BETWEEN_NULL: Final = "BETWEEN with a column as a bound"
 CHAR_OF_OUTER: Final = "BETWEEN of a char below LATERAL VIEW OUTER"
 
 
@@ -155,7 +156,9 @@ class Writer:
                 f"CASE WHEN {name} = {one} THEN true ELSE {of}.id > 6 END",
             )
         )
-        self._marks |= {IN_OF_DECIMALS} if column in _WIDE and " IN (" in text else set()
+        if column in _WIDE:
+            self._marks |= {COMMON_DECIMALS} if " IN (" in text else set()
+            self._marks |= {BETWEEN_NULL} if " BETWEEN " in text else set()
         return text
 
     def _value(self, column: str, of: str) -> str:
@@ -193,6 +196,7 @@ class Writer:
         if how == "LEFT JOIN" and self._rolls(0.3):
             return f"SELECT {self._listed(['x.id', 'x.s'])} FROM t x LEFT SEMI JOIN u y{on}"
         listed = self._listed(["x.id", "y.id", f"x.{key}", "y.s", "y.de"])
+        self._marks |= {COMMON_DECIMALS} if how == "FULL JOIN" and key in _WIDE else set()
         return f"SELECT {listed} FROM t x {how} u y{on}{self._where('x')}"
 
     def _subquery(self) -> str:

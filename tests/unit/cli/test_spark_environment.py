@@ -26,6 +26,12 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return ran
 
 
+def _with_hadoop(home: Path, version: str) -> None:
+    jars = home / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars"
+    jars.mkdir(parents=True)
+    (jars / f"hadoop-client-api-{version}.jar").touch()
+
+
 def test_no_dependency_or_extra_of_the_provider_contains_pyspark() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for packages in (
@@ -65,9 +71,12 @@ def test_packages_are_added_to_an_existing_environment_without_recreating_it(
     (tmp_path / "bin").mkdir()
     for program in ("python", "spark-submit"):
         (tmp_path / "bin" / program).touch()
+    _with_hadoop(tmp_path, SPARK_S3A.hadoop)
     assert cli.main(["spark-environment", str(tmp_path)]) == 0
     (installed,) = commands
     assert spark_environment.PYSPARK in installed
+    assert installed[-1].endswith(".whl"), "without --s3, no library of S3"
+    assert not (tmp_path / "s3a").exists()
 
 
 def test_airflows_own_environment_is_refused_before_anything_is_installed(
@@ -131,15 +140,6 @@ def test_a_directory_without_an_environment_is_not_packed(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-# ---- S3 ------------------------------------------------------------------------------------------
-
-
-def _with_hadoop(home: Path, version: str) -> None:
-    jars = home / "lib" / "python3.11" / "site-packages" / "pyspark" / "jars"
-    jars.mkdir(parents=True)
-    (jars / f"hadoop-client-api-{version}.jar").touch()
-
-
 def test_with_s3_the_environment_gets_its_library_and_the_jars_of_sparks_hadoop(
     tmp_path: Path,
     commands: list[list[str]],
@@ -157,15 +157,6 @@ def test_with_s3_the_environment_gets_its_library_and_the_jars_of_sparks_hadoop(
     assert f"spark.executor.extraClassPath  {home}/s3a/*" in capsys.readouterr().out
     # Again, as for an environment that is brought up to date.
     assert cli.main(["spark-environment", str(home), "--s3"]) == 0
-
-
-def test_without_the_s3_option_no_s3_library_or_jar_is_installed(
-    tmp_path: Path, commands: list[list[str]]
-) -> None:
-    _with_hadoop(tmp_path, SPARK_S3A.hadoop)
-    assert cli.main(["spark-environment", str(tmp_path)]) == 0
-    assert commands[-1][-1].endswith(".whl")
-    assert not (tmp_path / "s3a").exists()
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def test_an_overwrite_waits_for_all_operations_and_all_operations_wait_for_it(
     policy: conflicts.ConflictPolicy, generation: conflicts.MetastoreGeneration
 ) -> None:
     exclusive = conflicts.lock_under(policy, generation, OVERWRITE)
+    assert conflicts.recorded_under(policy, OVERWRITE) is conflicts.DataOperation.UPDATE
     for operation in conflicts.DataOperation:
         other = conflicts.lock_under(policy, generation, operation)
         assert not conflicts.may_share(exclusive, other, generation)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from airflow_hiveacid.lake.connection import Lake
-from tests.unit.lake.lakes import Warehouse
+from airflow_hiveacid.lake.table import Table
+from tests.unit.lake.lakes import DAY, T, Warehouse
 
 if TYPE_CHECKING:
     from tests.contract.fake_metastore import FakeMetastore
@@ -25,3 +26,17 @@ def warehouse(server: FakeMetastore, clock: ManualClock, tmp_path: Path) -> Ware
 def lake(warehouse: Warehouse) -> Iterator[Lake]:
     with warehouse.connect() as lake:
         yield lake
+
+
+@pytest.fixture
+def table(warehouse: Warehouse, lake: Lake) -> Table:
+    """The table `T`, without rows."""
+    warehouse.create()
+    return lake.table(T)
+
+
+@pytest.fixture
+def dated(warehouse: Warehouse, lake: Lake) -> Table:
+    """The table `T`, without rows, partitioned by `day`."""
+    warehouse.create(partition_columns=DAY)
+    return lake.table(T)

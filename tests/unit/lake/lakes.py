@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from airflow_hiveacid.arrow import LIBRARY_LIMITS, Limits
-from airflow_hiveacid.format.table import Column, TableRef
+from airflow_hiveacid.format.table import Column, PartitionName, TableInfo, TableRef
 from airflow_hiveacid.jobs.endpoint import Metastore
 from airflow_hiveacid.lake.connection import Lake
 from airflow_hiveacid.lake.session import Session
@@ -34,6 +34,11 @@ class Warehouse:
     clock: ManualClock
     root: Path
 
+    @property
+    def client(self) -> FakeClient:
+        """Another client of the server."""
+        return FakeClient(self.server)
+
     def connect(self, limits: Limits = LIBRARY_LIMITS) -> Lake:
         return Lake(
             Session(
@@ -50,7 +55,16 @@ class Warehouse:
         (self.root / ref.name).mkdir()
         others = {"columns": COLUMNS, **others}
         new = NewTable(ref=ref, location=f"file:{self.root}/{ref.name}", **others)
-        FakeClient(self.server).create_table(new)
+        self.client.create_table(new)
+
+    def info(self, name: str = T) -> TableInfo:
+        return self.client.get_table(TableRef.parse(name))
+
+    def add_partition(self, name: str, partition: PartitionName, location: str) -> str:
+        """Add a partition to a table; return its location, which may be below the directory."""
+        uri = location if location.startswith(("file:", "/")) else f"file:{self.root}/{location}"
+        self.client.add_partitions(self.info(name), [partition], locations={partition: uri})
+        return uri
 
 
 def rows(*ids: int, **columns: Any) -> pa.Table:  # noqa: ANN401

@@ -30,6 +30,7 @@ from airflow_hiveacid.format.ids import TxnId
 from airflow_hiveacid.format.table import Column, Constraints, TableRef, TransactionalKind
 from airflow_hiveacid.jobs.job import JobStatus, RowCounts
 from airflow_hiveacid.lake.connection import Lake
+from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -45,11 +46,7 @@ def names(lake: Lake, name: str = T) -> dict[int, str | None]:
     return {row["id"]: row["name"] for row in found}
 
 
-def test_an_upsert_updates_the_columns_that_it_has_and_inserts_the_rest(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_an_upsert_updates_the_columns_that_it_has_and_inserts_the_rest(table: Table) -> None:
     table.append(rows(1, 2, name="old", price=Decimal("1.50")))
     result = table.upsert(rows(2, 3, NAME=["new", "added"]), keys="ID")
     assert result.rows == RowCounts(inserted=1, updated=1)
@@ -63,9 +60,7 @@ def test_an_upsert_updates_the_columns_that_it_has_and_inserts_the_rest(
     assert table.upsert(rows(), keys=["id"]).rows == RowCounts()
 
 
-def test_rows_are_deleted_by_a_condition_or_by_keys(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_rows_are_deleted_by_a_condition_or_by_keys(table: Table) -> None:
     table.append(rows(*range(10), name=["a", "b"] * 5))
     assert table.delete("id IN (:ids)", parameters={"ids": [0, 2, 99]}).rows.deleted == 2
     keys = rows(1, 1, 4, 5, name=["b", "b", "a", "a"])
@@ -77,10 +72,8 @@ def test_rows_are_deleted_by_a_condition_or_by_keys(warehouse: Warehouse, lake: 
 
 
 def test_an_overwrite_replaces_the_table_or_the_partitions_of_its_rows(
-    warehouse: Warehouse, lake: Lake
+    table: Table, warehouse: Warehouse, lake: Lake
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1, 2))
     scan = table.scan()
     table.overwrite(rows(3))
@@ -123,11 +116,9 @@ def test_partition_and_bucket_columns_that_are_no_key_must_stay_the_same(
         table.upsert(pa.table({"id": [2], "name": ["b"], "day": [FEB]}), keys=["id"])
 
 
-def test_frames_and_readers_are_rows(warehouse: Warehouse, lake: Lake) -> None:
+def test_frames_and_readers_are_rows(table: Table) -> None:
     import pandas as pd  # noqa: PLC0415 - the only test that needs it
 
-    warehouse.create()
-    table = lake.table(T)
     table.append(pd.DataFrame({"id": [1, 2], "name": ["a", None]}))
     table.append(table.scan().to_batches())
     table.append(table.scan(where="id = 1"))
@@ -161,9 +152,7 @@ def test_the_statements_of_a_transaction_are_committed_together(
         txn.table(T).append(rows(1))
 
 
-def test_an_error_in_the_block_commits_nothing(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-
+def test_an_error_in_the_block_commits_nothing(table: Table, lake: Lake) -> None:
     def interrupted() -> None:
         with lake.transaction("k") as txn:
             txn.table(T).append(rows(1))
@@ -171,16 +160,14 @@ def test_an_error_in_the_block_commits_nothing(warehouse: Warehouse, lake: Lake)
 
     with pytest.raises(ZeroDivisionError):
         interrupted()
-    assert ids(lake.table(T)) == []
+    assert ids(table) == []
     with lake.transaction("k") as txn:
         pass
     assert txn.result is not None
     assert txn.result.status is JobStatus.NOTHING_TO_DO
 
 
-def test_a_transaction_with_a_key_is_done_exactly_once(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-
+def test_a_transaction_with_a_key_is_done_exactly_once(table: Table, lake: Lake) -> None:
     def load(where: str = "id = 1") -> Any:  # noqa: ANN401
         with lake.transaction(key="orders of 2026-01-31") as txn:
             txn.table(T).append(rows(1, 2))
@@ -189,7 +176,7 @@ def test_a_transaction_with_a_key_is_done_exactly_once(warehouse: Warehouse, lak
 
     assert not load().was_done_before
     assert load().was_done_before
-    assert ids(lake.table(T)) == [2]
+    assert ids(table) == [2]
     with pytest.raises(StatementChangedError, match="python/orders of 2026-01-31"):
         load("id = 2")
 
@@ -229,16 +216,15 @@ def test_a_key_of_two_tables_is_not_done_because_of_a_note_in_one(
 
 
 def test_a_statement_that_cannot_follow_is_refused_where_it_is_called(
-    warehouse: Warehouse, lake: Lake
+    table: Table, lake: Lake
 ) -> None:
-    warehouse.create()
     with lake.transaction() as txn:
         txn.table(T).overwrite(rows(1))
         with pytest.raises(StatementOrderError) as caught:
             txn.table(T).append(rows(2))
         txn.table(T).overwrite(rows(3))
     assert caught.value.__notes__ == ["in statement 2 of the transaction"]
-    assert ids(lake.table(T)) == [3]
+    assert ids(table) == [3]
 
 
 def test_a_change_that_fails_leaves_no_transaction_open(
@@ -253,10 +239,8 @@ def test_a_change_that_fails_leaves_no_transaction_open(
 
 @pytest.mark.parametrize("key", [None, "k"])
 def test_a_change_whose_outcome_is_unknown_is_seen_and_repeated_only_under_a_key(
-    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, key: str | None
+    table: Table, lake: Lake, monkeypatch: pytest.MonkeyPatch, key: str | None
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1))
     assert ids(table) == [1]
 
@@ -275,10 +259,8 @@ def test_a_change_whose_outcome_is_unknown_is_seen_and_repeated_only_under_a_key
 
 
 def test_a_change_that_is_interrupted_while_it_commits_is_seen_by_the_next_scan(
-    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
+    table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     assert ids(table) == []
 
     def interrupted(client: FakeClient, txn_id: TxnId, *_: object, **_others: object) -> None:
@@ -331,11 +313,10 @@ def test_more_memory_than_arrow_can_address_is_refused() -> None:
     ],
 )
 def test_rows_to_upsert_have_distinct_keys(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore, given: pa.Table, said: str
+    table: Table, server: FakeMetastore, given: pa.Table, said: str
 ) -> None:
-    warehouse.create()
     with pytest.raises(SourceKeyError, match=f"cannot upsert by id: {said}"):
-        lake.table(T).upsert(given, keys=["id"])
+        table.upsert(given, keys=["id"])
     assert not server.txns
 
 
@@ -350,10 +331,8 @@ def test_a_value_of_a_row_forges_no_line_of_an_error(warehouse: Warehouse, lake:
 
 
 def test_what_does_not_fit_the_table_is_refused_before_a_transaction_begins(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+    table: Table, server: FakeMetastore
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     with pytest.raises(UnknownColumnError, match="'nothing'"):
         table.append(rows(1, nothing=1))
     with pytest.raises(TypeMismatchError, match="'price' is decimal"):
@@ -412,11 +391,10 @@ def test_keys_and_partitions_that_engines_read_differently_need_spark(
         lake.table(T).overwrite(pa.table({"p": [1]}))
 
 
-def test_constraints_are_kept(warehouse: Warehouse, lake: Lake, server: FakeMetastore) -> None:
-    warehouse.create()
+def test_constraints_are_kept(table: Table, lake: Lake, server: FakeMetastore) -> None:
     ref = TableRef.parse(T)
     server.constraints[ref] = Constraints(not_null={"name": "nn"}, defaults={"price": "1"})
-    table, price = lake.table(T), Decimal(1)
+    price = Decimal(1)
     table.append(rows(1, name="a", price=price))
     table.upsert(rows(1, 2, name="b", price=price), keys=["id"])
     begun = len(server.txns)

@@ -14,6 +14,7 @@ from airflow_hiveacid.format.errors import (
 from airflow_hiveacid.format.table import Column, FileFormat, TransactionalKind
 from airflow_hiveacid.jobs.job import JobStatus
 from airflow_hiveacid.lake.connection import Lake
+from airflow_hiveacid.lake.table import Table
 from tests.unit.lake.lakes import DAY, T, Warehouse, ids, rows
 
 JAN = dt.date(2026, 1, 1)
@@ -24,30 +25,24 @@ def files(warehouse: Warehouse) -> int:
     return len([*(warehouse.root / "s").rglob("bucket_*")])
 
 
-def test_a_table_tells_its_history_and_its_health(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
-    table.append(rows(1, 2, day=[JAN, FEB]))
-    table.delete("id = 1")
-    versions = table.history().versions
+def test_a_table_tells_its_history_and_its_health(dated: Table) -> None:
+    dated.append(rows(1, 2, day=[JAN, FEB]))
+    dated.delete("id = 1")
+    versions = dated.history().versions
     assert [version.operation for version in versions] == ["delete", "insert"]
     assert versions[0].by.startswith("python/")
-    assert len(table.history(most=1).versions) == 1
-    health = {one.partition: (one.deltas, one.delete_deltas) for one in table.health()}
+    assert len(dated.history(most=1).versions) == 1
+    health = {one.partition: (one.deltas, one.delete_deltas) for one in dated.health()}
     assert health == {"day=2026-01-01": (1, 1), "day=2026-02-01": (1, 0)}
 
 
-def test_the_history_names_each_statement_as_its_result_does(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
-    table.append(rows(1, 2, day=[JAN, FEB]))
-    table.delete("id = 1")
-    table.overwrite(rows(3, day=[FEB]))
-    table.delete(keys=rows(3).select(["id"]))
-    table.upsert(rows(4, day=[FEB]), keys=["id"])
-    operations = [version.operation for version in table.history().versions]
+def test_the_history_names_each_statement_as_its_result_does(dated: Table) -> None:
+    dated.append(rows(1, 2, day=[JAN, FEB]))
+    dated.delete("id = 1")
+    dated.overwrite(rows(3, day=[FEB]))
+    dated.delete(keys=rows(3).select(["id"]))
+    dated.upsert(rows(4, day=[FEB]), keys=["id"])
+    operations = [version.operation for version in dated.history().versions]
     assert operations == ["merge", "merge", "overwrite", "delete", "insert"]
 
 
@@ -86,13 +81,11 @@ def test_an_insert_only_table_is_compacted(
     assert ids(table) == [0, 1, 2]
 
 
-def test_one_partition_is_compacted(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
+def test_one_partition_is_compacted(dated: Table) -> None:
     for number in range(3):
-        table.append(rows(number, number + 10, day=[JAN, FEB]))
-    assert table.compact("major", partition="day=2026-01-01").partitions == ("day=2026-01-01",)
-    assert {one.partition: one.deltas for one in table.health()} == {
+        dated.append(rows(number, number + 10, day=[JAN, FEB]))
+    assert dated.compact("major", partition="day=2026-01-01").partitions == ("day=2026-01-01",)
+    assert {one.partition: one.deltas for one in dated.health()} == {
         "day=2026-01-01": 0,
         "day=2026-02-01": 3,
     }
@@ -120,11 +113,7 @@ def test_each_failed_partition_is_named_with_its_blanks(warehouse: Warehouse, la
         table.compact("major")
 
 
-def test_a_compaction_that_is_too_large_for_this_process_changes_nothing(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_a_compaction_that_is_too_large_for_this_process_changes_nothing(table: Table) -> None:
     table.append(rows(1))
     table.append(rows(2))
     with pytest.raises(SparkNeededError, match=r"table default\.s.* more than 10\. Compact fewer"):
@@ -134,8 +123,6 @@ def test_a_compaction_that_is_too_large_for_this_process_changes_nothing(
         table.compact("all")
 
 
-def test_nothing_is_compacted_if_nothing_is_due(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_nothing_is_compacted_if_nothing_is_due(table: Table) -> None:
     table.append(rows(1))
     assert table.compact().status is JobStatus.NOTHING_TO_DO

@@ -119,7 +119,7 @@ def test_a_second_table_on_the_directory_of_another_writes_nothing_into_it(
     warehouse.create()
     lake.table(T).append(rows(1))
     twin = TableRef("default", "twin")
-    client = FakeClient(warehouse.server)
+    client = warehouse.client
     new = NewTable(ref=twin, location=f"file:{warehouse.root}/s", columns=COLUMNS)
     client.create_table(new)
     with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
@@ -144,28 +144,32 @@ KINDS: Final = [(FULL, work) for work in OUTSIDE] + [
     (ONLY, work) for work in OUTSIDE if work not in ("delete", "upsert")
 ]
 
+B: Final = "default.b"
 
-def _partitioned(warehouse: Warehouse, name: str, kind: TransactionalKind) -> None:
-    warehouse.create(name, kind=kind, partition_columns=(Column(name="p", type="int"),))
+
+def _partitioned(warehouse: Warehouse, *names: str, kind: TransactionalKind = FULL) -> None:
+    for name in names:
+        warehouse.create(name, kind=kind, partition_columns=(Column(name="p", type="int"),))
+
+
+def _fill(lake: Lake, name: str, p: int) -> None:
+    for number in range(3):
+        lake.table(name).append(rows(number, p=p))
 
 
 @pytest.mark.parametrize(("kind", "work"), [one for one in KINDS if one[1] != "restore"])
 def test_a_partition_in_the_directory_of_another_table_is_not_changed(
     warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
 ) -> None:
-    _partitioned(warehouse, T, kind)
-    _partitioned(warehouse, "default.b", kind)
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
-        lake.table("default.b").append(rows(number, p=2))
-    lake.table("default.b").clean()  # notes that it owns its directory
-    client = FakeClient(warehouse.server)
-    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
-    client.add_partitions(b, [P_1], locations={P_1: place})
+    _partitioned(warehouse, T, B, kind=kind)
+    _fill(lake, T, 1)
+    _fill(lake, B, 2)
+    lake.table(B).clean()  # notes that it owns its directory
+    warehouse.add_partition(B, P_1, "s/p=1")
     before = stored(warehouse.root / "s")
     one_of_two = PartitionsFailedError if work in ("compact", "clean") else OtherOwnerError
     with pytest.raises(one_of_two, match=f"belongs to table {T}") as caught:
-        OUTSIDE[work](lake, "default.b")
+        OUTSIDE[work](lake, B)
     assert "remove file:" in str(caught.value)
     assert stored(warehouse.root / "s") == before
     OUTSIDE[work](lake, T)
@@ -175,18 +179,15 @@ def test_a_partition_in_the_directory_of_another_table_is_not_changed(
 def test_a_note_is_found_at_any_distance_above_a_partition(
     warehouse: Warehouse, lake: Lake, spelling: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    _partitioned(warehouse, "default.b", FULL)
+    _partitioned(warehouse, T, B)
     (warehouse.root / "s/2024/01").mkdir(parents=True)
     (warehouse.root / "link").symlink_to(warehouse.root / "s/2024/01")
-    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/s/2024/01"
-    for name, location in ((T, place), ("default.b", spelling.format(warehouse.root))):
-        ref = TableRef.parse(name)
-        client.add_partitions(client.get_table(ref), [P_1], locations={P_1: location})
+    for name, location in ((T, "s/2024/01"), (B, spelling.format(warehouse.root))):
+        warehouse.add_partition(name, P_1, location)
     lake.table(T).append(rows(1, p=1))
-    lake.table("default.b").append(rows(1, p=2))  # so that the write IDs differ
+    lake.table(B).append(rows(1, p=2))  # so that the write IDs differ
     with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
-        lake.table("default.b").append(rows(9, p=1))
+        lake.table(B).append(rows(9, p=1))
     assert ids(lake.table(T)) == [1]
 
 
@@ -196,15 +197,13 @@ def test_a_note_is_found_at_any_distance_above_a_partition(
 def test_a_partition_below_or_around_one_of_another_table_is_not_changed(
     warehouse: Warehouse, lake: Lake, first: str, second: str
 ) -> None:
-    client = FakeClient(warehouse.server)
-    for name, path in ((T, first), ("default.b", second)):
-        _partitioned(warehouse, name, FULL)
-        places = {P_1: f"file:{warehouse.root}/{path}"}
-        client.add_partitions(client.get_table(TableRef.parse(name)), [P_1], locations=places)
+    for name, path in ((T, first), (B, second)):
+        _partitioned(warehouse, name)
+        warehouse.add_partition(name, P_1, path)
     lake.table(T).append(rows(1, p=1))
     before = stored(warehouse.root / first)
     with pytest.raises(OtherOwnerError, match=f"belongs to table {T}"):
-        lake.table("default.b").append(rows(9, p=1))
+        lake.table(B).append(rows(9, p=1))
     assert stored(warehouse.root / first) == before
     assert not list((warehouse.root / second).glob("delta_*"))
 
@@ -212,9 +211,9 @@ def test_a_partition_below_or_around_one_of_another_table_is_not_changed(
 def test_a_table_owns_its_directory_before_it_has_a_partition(
     warehouse: Warehouse, lake: Lake
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, twin = FakeClient(warehouse.server), TableRef("default", "twin")
-    table = client.get_table(TableRef.parse(T))
+    _partitioned(warehouse, T)
+    client, twin = warehouse.client, TableRef("default", "twin")
+    table = warehouse.info()
     take_ownership(client, table)
     client.create_table(
         NewTable(
@@ -234,11 +233,9 @@ def test_a_table_owns_its_directory_before_it_has_a_partition(
 def test_a_note_that_cannot_be_read_at_a_partition_or_is_damaged_above_stops_the_job(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, where: str, work: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/out/ext"
-    client.add_partitions(client.get_table(TableRef.parse(T)), [P_1], locations={P_1: place})
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
+    _partitioned(warehouse, T)
+    place = warehouse.add_partition(T, P_1, "out/ext")
+    _fill(lake, T, 1)
     if where == "out":
         (warehouse.root / "out/_hiveacid").mkdir()
         (warehouse.root / "out/_hiveacid/_owner.json").write_text("{")
@@ -262,19 +259,15 @@ def test_a_note_that_cannot_be_read_at_a_partition_or_is_damaged_above_stops_the
 def test_a_partition_outside_both_tables_belongs_to_the_first(
     warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
 ) -> None:
-    client = FakeClient(warehouse.server)
-    for name in (T, "default.b"):
-        _partitioned(warehouse, name, kind)
-        place = f"file:{warehouse.root}/ext"
-        table = client.get_table(TableRef.parse(name))
-        client.add_partitions(table, [P_1], locations={P_1: place})
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
-        lake.table("default.b").append(rows(number, p=2))
+    _partitioned(warehouse, T, B, kind=kind)
+    for name in (T, B):
+        warehouse.add_partition(name, P_1, "ext")
+    _fill(lake, T, 1)
+    _fill(lake, B, 2)
     before = stored(warehouse.root / "ext")
     one_of_two = PartitionsFailedError if work in ("compact", "clean") else OtherOwnerError
     with pytest.raises(one_of_two, match=f"belongs to table {T}"):
-        OUTSIDE[work](lake, "default.b")
+        OUTSIDE[work](lake, B)
     assert stored(warehouse.root / "ext") == before
     OUTSIDE[work](lake, T)
 
@@ -283,13 +276,10 @@ def test_a_partition_outside_both_tables_belongs_to_the_first(
 def test_maintenance_notes_its_table_at_a_partition_outside(
     warehouse: Warehouse, lake: Lake, work: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, place = FakeClient(warehouse.server), warehouse.root / "ext"
-    table = client.get_table(TableRef.parse(T))
-    client.add_partitions(table, [P_1], locations={P_1: f"file:{place}"})
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
-    note = place / "_hiveacid/_owner.json"
+    _partitioned(warehouse, T)
+    warehouse.add_partition(T, P_1, "ext")
+    _fill(lake, T, 1)
+    note = warehouse.root / "ext/_hiveacid/_owner.json"
     note.unlink()
     OUTSIDE[work](lake, T)
     assert note.exists()
@@ -300,23 +290,18 @@ def test_maintenance_notes_its_table_at_a_partition_outside(
 def test_a_table_adds_no_partition_where_another_has_one(
     warehouse: Warehouse, lake: Lake, kind: TransactionalKind
 ) -> None:
-    _partitioned(warehouse, T, kind)
-    _partitioned(warehouse, "default.b", kind)
+    _partitioned(warehouse, T, B, kind=kind)
     lake.table(T).append(rows(1, p=2))
-    client = FakeClient(warehouse.server)
-    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
-    client.add_partitions(b, [P_1], locations={P_1: place})
+    warehouse.add_partition(B, P_1, "s/p=1")
     (warehouse.root / "s/p=1").mkdir()
-    lake.table("default.b").append(rows(9, p=1))
+    lake.table(B).append(rows(9, p=1))
     for write in ("append", "overwrite"):
         with pytest.raises(OtherOwnerError, match=r"belongs to table default\.b"):
             OUTSIDE[write](lake, T)
-    assert client.partition_names(client.get_table(TableRef.parse(T))) == (
-        PartitionName(("p",), ("2",)),
-    )
-    lake.table("default.b").append(rows(10, p=1))
-    assert ids(lake.table("default.b")) == [9, 10]
-    client.drop_table(b.ref, delete_data=False)
+    assert warehouse.client.partition_names(warehouse.info()) == (PartitionName(("p",), ("2",)),)
+    lake.table(B).append(rows(10, p=1))
+    assert ids(lake.table(B)) == [9, 10]
+    warehouse.client.drop_table(TableRef.parse(B), delete_data=False)
     lake.table(T).append(rows(3, p=3))
 
 
@@ -324,16 +309,13 @@ def test_a_table_adds_no_partition_where_another_has_one(
 def test_a_partition_that_another_table_has_noted_is_neither_added_nor_maintained(
     warehouse: Warehouse, lake: Lake, work: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    _partitioned(warehouse, "default.b", FULL)
-    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    _partitioned(warehouse, T, B)
+    client = warehouse.client
     for number in range(3, 9):
         lake.table(T).append(rows(number, p=2))
-    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
-    client.add_partitions(b, [P_1], locations={P_1: place})
+    warehouse.add_partition(B, P_1, "s/p=1")
     (warehouse.root / "s/p=1").mkdir()
-    for number in range(3):
-        lake.table("default.b").append(rows(number, p=1))
+    _fill(lake, B, 1)
     before = stored(warehouse.root / "s/p=1")
     errors = (OtherOwnerError, PartitionsFailedError)
     if work == "add":
@@ -342,22 +324,20 @@ def test_a_partition_that_another_table_has_noted_is_neither_added_nor_maintaine
         with pytest.raises(errors, match=r"belongs to table default\.b"):
             run_statement(client, statement, job_terms("add"), check_owner=check_definition)
     else:
-        client.add_partitions(client.get_table(ref), [P_1])  # as Hive does
+        client.add_partitions(warehouse.info(), [P_1])  # as Hive does
         with pytest.raises(errors, match=r"belongs to table default\.b"):
             OUTSIDE[work](lake, T)
     assert stored(warehouse.root / "s/p=1") == before
-    assert (P_1 in client.partition_names(client.get_table(ref))) is (work != "add")
+    assert (P_1 in client.partition_names(warehouse.info())) is (work != "add")
 
 
 @pytest.mark.parametrize("work", ["append", "compact", "clean"])
 def test_a_note_that_cannot_be_written_or_read_above_hinders_no_job(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, place = FakeClient(warehouse.server), f"file:{warehouse.root}/out/ext"
-    client.add_partitions(client.get_table(TableRef.parse(T)), [P_1], locations={P_1: place})
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
+    _partitioned(warehouse, T)
+    warehouse.add_partition(T, P_1, "out/ext")
+    _fill(lake, T, 1)
     (warehouse.root / "out/ext/_hiveacid/_owner.json").unlink()
 
     def full(location: str, _: Owner) -> None:
@@ -374,29 +354,13 @@ def test_a_note_that_cannot_be_written_or_read_above_hinders_no_job(
     assert sorted(ids(lake.table(T))) == [0, 1, 2, *([9] if work == "append" else [])]
 
 
-def test_a_partition_beside_those_of_another_table_is_its_own(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    _partitioned(warehouse, T, FULL)
-    _partitioned(warehouse, "default.b", FULL)
-    lake.table(T).append(rows(1, p=2))
-    client = FakeClient(warehouse.server)
-    b, place = client.get_table(TableRef.parse("default.b")), f"file:{warehouse.root}/s/p=1"
-    client.add_partitions(b, [P_1], locations={P_1: place})
-    (warehouse.root / "s/p=1").mkdir()
-    lake.table("default.b").append(rows(9, p=1))
-    assert ids(lake.table("default.b")) == [9]
-    assert ids(lake.table(T)) == [1]
-
-
 @pytest.mark.parametrize(("kind", "work"), KINDS)
 def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
     warehouse: Warehouse, lake: Lake, kind: TransactionalKind, work: str
 ) -> None:
-    _partitioned(warehouse, T, kind)
-    for number in range(3):
-        lake.table(T).append(rows(number, p=1))
-    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
+    _partitioned(warehouse, T, kind=kind)
+    _fill(lake, T, 1)
+    client, ref = warehouse.client, TableRef.parse(T)
     table = client.get_table(ref)
     (warehouse.root / "moved").mkdir()
     warehouse.server.places[ref, P_1] = f"{table.location}/p=1"
@@ -415,22 +379,14 @@ def test_a_moved_table_of_a_clone_changes_no_partition_that_stayed(
 def test_the_partitions_of_a_noted_table_are_listed_once(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    _partitioned(warehouse, "default.b", FULL)
+    _partitioned(warehouse, T, B)
     lake.table(T).append(rows(1, p=99))
-    client, ref = FakeClient(warehouse.server), TableRef.parse("default.b")
-    names = [PartitionName(("p",), (str(number),)) for number in range(20)]
-    places = {name: f"file:{warehouse.root}/s/{name}" for name in names}
-    client.add_partitions(client.get_table(ref), names, locations=places)
-    listed: list[TableRef] = []
-    list_partitions = FakeClient.list_partitions
-
-    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
-        listed.append(table.ref)
-        return list_partitions(self, table)
-
-    monkeypatch.setattr(FakeClient, "list_partitions", counted)
-    check_outside(client, client.get_table(ref), places.values())
+    places = [
+        warehouse.add_partition(B, PartitionName(("p",), (str(number),)), f"s/p={number}")
+        for number in range(20)
+    ]
+    listed = _listed(monkeypatch)
+    check_outside(warehouse.client, warehouse.info(B), places)
     assert listed == [TableRef.parse(T)]
 
 
@@ -438,12 +394,10 @@ def test_the_partitions_of_a_noted_table_are_listed_once(
 def test_a_partition_in_its_table_by_another_name_needs_no_note(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, spelling: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
+    _partitioned(warehouse, T)
     (warehouse.root / "s/p=1").mkdir()
     (warehouse.root / "alias").symlink_to(warehouse.root / "s")
-    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
-    place = f"{spelling.format(warehouse.root)}/p=1"
-    client.add_partitions(client.get_table(ref), [P_1], locations={P_1: place})
+    warehouse.add_partition(T, P_1, f"{spelling.format(warehouse.root)}/p=1")
     reads = _noted_reads(monkeypatch)
     lake.table(T).append(rows(1, p=1))
     lake.table(T).clean()
@@ -454,22 +408,34 @@ def test_a_partition_in_its_table_by_another_name_needs_no_note(
 def test_a_job_reads_each_note_once(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, work: str
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    client, ref = FakeClient(warehouse.server), TableRef.parse(T)
-    names = [PartitionName(("p",), (str(number),)) for number in range(1, 6)]
-    places = {name: f"file:{warehouse.root}/out/{name}" for name in names}
-    client.add_partitions(client.get_table(ref), names, locations=places)
+    _partitioned(warehouse, T)
+    places = []
     for number in range(1, 6):
+        name = PartitionName(("p",), (str(number),))
+        places.append(warehouse.add_partition(T, name, f"out/{name}"))
         lake.table(T).append(rows(number, p=number))
     reads = _noted_reads(monkeypatch)
     OUTSIDE[work](lake, T)
     assert f"file:{warehouse.root}/out" in reads  # by several threads at once, perhaps
-    assert max(reads.count(place) for place in places.values()) == 1
+    assert max(reads.count(place) for place in places) == 1
     reads.clear()
     neighbours = Neighbours()
-    for place in places.values():
-        check_outside(client, client.get_table(ref), [place], neighbours)
+    for place in places:
+        check_outside(warehouse.client, warehouse.info(), [place], neighbours)
     assert len(reads) == len(set(reads)) > len(places)
+
+
+def _listed(monkeypatch: pytest.MonkeyPatch) -> list[TableRef]:
+    """Return the list to which each listing of partitions adds the table."""
+    listed: list[TableRef] = []
+    list_partitions = FakeClient.list_partitions
+
+    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
+        listed.append(table.ref)
+        return list_partitions(self, table)
+
+    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    return listed
 
 
 def _noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -487,25 +453,17 @@ def _noted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_write_after_an_exchange_of_names_renews_the_note(
     warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _partitioned(warehouse, T, FULL)
-    _partitioned(warehouse, "default.b", FULL)
-    for name in (T, "default.b"):
+    _partitioned(warehouse, T, B)
+    for name in (T, B):
         lake.table(name).append(rows(1, p=1))
-    one, other = TableRef.parse(T), TableRef.parse("default.b")
+    one, other = TableRef.parse(T), TableRef.parse(B)
     tables = warehouse.server.tables
     tables[one], tables[other] = (
         replace(tables[other], ref=one),
         replace(tables[one], ref=other),
     )
     lake.table(T).append(rows(2, p=1))
-    listed: list[TableRef] = []
-    list_partitions = FakeClient.list_partitions
-
-    def counted(self: FakeClient, table: TableInfo) -> Sequence[PartitionInfo]:
-        listed.append(table.ref)
-        return list_partitions(self, table)
-
-    monkeypatch.setattr(FakeClient, "list_partitions", counted)
+    listed = _listed(monkeypatch)
     lake.table(T).append(rows(3, p=1))
     assert other not in listed
 

@@ -1,4 +1,4 @@
-"""Scans of tables: their rows, their types, their snapshots, and what they refuse."""
+"""Connections, and scans of tables: their rows, types and snapshots, and what they refuse."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from airflow_hiveacid import acid
 from airflow_hiveacid.format.errors import (
     ConfigurationError,
     ExpressionError,
+    MetastoreUnavailableError,
     NotTransactionalError,
     SnapshotClosedError,
     SparkNeededError,
@@ -30,6 +32,7 @@ from airflow_hiveacid.format.errors import (
 )
 from airflow_hiveacid.format.table import Column, FileFormat, TableRef, TransactionalKind
 from airflow_hiveacid.lake.connection import Lake
+from airflow_hiveacid.lake.table import Table
 from airflow_hiveacid.metastore.port import TxnState
 from tests.contract.fake_client import FakeClient
 from tests.contract.fake_metastore import FakeMetastore
@@ -67,19 +70,17 @@ def test_a_scan_gives_the_columns_and_rows_that_are_asked_for(
 
 
 def test_a_scan_reads_only_the_partitions_of_its_condition(
-    warehouse: Warehouse, lake: Lake
+    dated: Table, warehouse: Warehouse
 ) -> None:
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
-    table.append(rows(1, 2, day=[JAN, FEB]))
-    table.append(rows(3, day=None))
-    assert table.scan().to_arrow().column("day").type == pa.date32()
-    assert ids(table, "day = DATE '2026-02-01'") == [2]
-    assert ids(table, "day IS NULL") == [3]
-    assert ids(table, "day < :day AND id < 9 OR id = 3", parameters={"day": FEB}) == [1, 3]
+    dated.append(rows(1, 2, day=[JAN, FEB]))
+    dated.append(rows(3, day=None))
+    assert dated.scan().to_arrow().column("day").type == pa.date32()
+    assert ids(dated, "day = DATE '2026-02-01'") == [2]
+    assert ids(dated, "day IS NULL") == [3]
+    assert ids(dated, "day < :day AND id < 9 OR id = 3", parameters={"day": FEB}) == [1, 3]
     for path in (warehouse.root / "s").rglob("day=2026-01-01/*/bucket*"):
         path.write_bytes(b"no ORC file")
-    assert ids(table.refresh(), "day >= DATE '2026-01-02'") == [2]
+    assert ids(dated.refresh(), "day >= DATE '2026-01-02'") == [2]
 
 
 def test_a_partition_value_whose_time_zone_only_readers_know_is_refused_if_it_is_asked_for(
@@ -117,11 +118,9 @@ def test_a_scan_reads_only_the_stripes_of_its_condition(
 
 
 def test_a_row_change_of_hive_2_is_refused_also_if_statistics_exclude_its_file(
-    warehouse: Warehouse, lake: Lake
+    table: Table, warehouse: Warehouse
 ) -> None:
     """Without the refusal, the row that it deletes would be shown."""
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(9))
     table.append(rows(8))
     root = warehouse.root / "s"
@@ -209,10 +208,8 @@ def test_timestamps_of_insert_only_tables_come_back(
 
 
 def test_all_scans_of_a_table_show_one_point_in_time_until_a_refresh(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+    table: Table, warehouse: Warehouse, server: FakeMetastore
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1))
     assert ids(table) == [1]
     with warehouse.connect() as other:
@@ -235,11 +232,9 @@ def test_all_scans_of_a_table_show_one_point_in_time_until_a_refresh(
     ],
 )
 def test_a_scan_does_not_read_with_a_definition_that_has_changed(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore, changed: str, changes: dict[str, Any]
+    table: Table, server: FakeMetastore, changed: str, changes: dict[str, Any]
 ) -> None:
     """An old type may round or lose the values of new files; an old place has old rows."""
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1))
     ref = TableRef.parse(T)
     server.tables[ref] = dataclasses.replace(server.tables[ref], **changes)
@@ -250,11 +245,7 @@ def test_a_scan_does_not_read_with_a_definition_that_has_changed(
     assert open_txns(server) == 1
 
 
-def test_a_change_through_a_table_is_seen_by_its_next_scan(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_a_change_through_a_table_is_seen_by_its_next_scan(table: Table) -> None:
     table.append(rows(1))
     old = table.scan(["id"])
     table.append(old.to_arrow())
@@ -263,10 +254,8 @@ def test_a_change_through_a_table_is_seen_by_its_next_scan(
 
 
 def test_a_scan_of_a_closed_table_or_connection_says_so(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+    table: Table, lake: Lake, server: FakeMetastore
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1))
     scan, reader = table.scan(), table.scan().to_batches()
     table.close()
@@ -291,10 +280,8 @@ def test_a_scan_of_a_closed_table_or_connection_says_so(
 
 
 def test_a_scan_whose_transaction_has_timed_out_says_so(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+    table: Table, server: FakeMetastore
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     table.append(rows(1))
     scan = table.scan()
     for txn in server.txns.values():
@@ -306,13 +293,11 @@ def test_a_scan_whose_transaction_has_timed_out_says_so(
 
 
 def test_a_scan_that_was_read_before_its_transaction_timed_out_is_not_read_on(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore, clock: ManualClock
+    dated: Table, server: FakeMetastore, clock: ManualClock
 ) -> None:
     """A new table may have files of the same names in its place."""
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
-    table.append(rows(1, 2, day=[JAN, FEB]))
-    scan = table.scan(["id"])
+    dated.append(rows(1, 2, day=[JAN, FEB]))
+    scan = dated.scan(["id"])
     assert scan.to_arrow().num_rows == 2
     reader = scan.to_batches()
     assert reader.read_next_batch().num_rows == 1
@@ -361,9 +346,7 @@ def test_a_forked_process_does_not_end_a_snapshot_of_its_parent(
     assert open_txns(server) == 0
 
 
-def test_a_cleaning_keeps_the_files_of_a_snapshot(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_a_cleaning_keeps_the_files_of_a_snapshot(table: Table, warehouse: Warehouse) -> None:
     table.append(rows(1))
     scan = table.scan(["id"])
     with warehouse.connect() as other:
@@ -372,31 +355,56 @@ def test_a_cleaning_keeps_the_files_of_a_snapshot(warehouse: Warehouse, lake: La
     assert scan.to_arrow().num_rows == 1
 
 
+# ---- connections -------------------------------------------------------------------------------
+
+
+def test_a_connection_asks_the_metastore_only_for_a_table() -> None:
+    metastore = acid.Metastore(uris=("thrift://127.0.0.1:1",), connect_timeout_s=0.1)
+    with acid.connect(metastore) as lake:
+        assert repr(lake) == "<connection to thrift://127.0.0.1:1>"
+        with pytest.raises(MetastoreUnavailableError):
+            lake.table("demo.orders")
+
+
+def test_an_airflow_connection_needs_airflow() -> None:
+    pytest.importorskip("pyspark", reason="Airflow's environment has Airflow")
+    with pytest.raises(ConfigurationError, match=r"'hive_acid_default' needs Airflow.*Metastore"):
+        acid.connect("hive_acid_default")
+
+
+def test_a_connection_warns_once_of_settings_with_which_dead_readers_stay(
+    warehouse: Warehouse, caplog: pytest.LogCaptureFixture
+) -> None:
+    warehouse.create()
+    with warehouse.connect() as lake:
+        assert caplog.messages == []
+        assert ids(lake.table(T)) == []
+        lake.table(T).refresh()
+    (warning,) = [text for text in caplog.messages if "does not end transactions" in text]
+    assert warning.startswith("this metastore does not end transactions of clients that died")
+
+
 # ---- versions ------------------------------------------------------------------------------------
 
 
-def test_a_scan_reads_a_version(warehouse: Warehouse, lake: Lake, clock: ManualClock) -> None:
+def test_a_scan_reads_a_version(dated: Table, clock: ManualClock) -> None:
     del clock
-    warehouse.create(partition_columns=DAY)
-    table = lake.table(T)
-    first = table.append(rows(1, 2, day=[JAN, FEB]))
-    table.delete("id = 1")
+    first = dated.append(rows(1, 2, day=[JAN, FEB]))
+    dated.delete("id = 1")
     (number,) = first.write_ids.values()
-    assert ids(table, version=number) == [1, 2]
-    assert ids(table, "day = DATE '2026-01-01'", version=number) == [1]
-    assert ids(table) == [2]
+    assert ids(dated, version=number) == [1, 2]
+    assert ids(dated, "day = DATE '2026-01-01'", version=number) == [1]
+    assert ids(dated) == [2]
     with pytest.raises(VersionUnknownError):
-        ids(table, version=99)
+        ids(dated, version=99)
     with pytest.raises(ConfigurationError, match="mutually exclusive"):
-        table.scan(version=1, tag="closing")
+        dated.scan(version=1, tag="closing")
 
 
 # ---- libraries -----------------------------------------------------------------------------------
 
 
-def test_scans_are_frames_of_libraries(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-    table = lake.table(T)
+def test_scans_are_frames_of_libraries(table: Table) -> None:
     table.append(rows(1, 2, name=["a", "b"]))
     scan = table.scan(["id", "name"])
     assert scan.to_pandas()["name"].tolist() == ["a", "b"]
@@ -409,11 +417,10 @@ def test_scans_are_frames_of_libraries(warehouse: Warehouse, lake: Lake) -> None
 
 @pytest.mark.parametrize("name", ["pandas", "polars", "duckdb"])
 def test_a_library_that_is_missing_is_named(
-    warehouse: Warehouse, lake: Lake, monkeypatch: pytest.MonkeyPatch, name: str
+    table: Table, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    warehouse.create()
     monkeypatch.setitem(sys.modules, name, None)
-    scan = lake.table(T).scan()
+    scan = table.scan()
     with pytest.raises(ConfigurationError, match=f"needs the package {name}.*pip install {name}"):
         getattr(scan, f"to_{name}")()
 
@@ -422,10 +429,8 @@ def test_a_library_that_is_missing_is_named(
 
 
 def test_what_cannot_be_read_is_refused_before_a_snapshot_is_taken(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
+    table: Table, lake: Lake, server: FakeMetastore
 ) -> None:
-    warehouse.create()
-    table = lake.table(T)
     with pytest.raises(UnknownColumnError, match="'nothing'"):
         table.scan(["nothing"])
     with pytest.raises(ExpressionError, match=r"'upper\(name\) = 1'.* without Spark, a condition"):

@@ -102,6 +102,13 @@ def writer(lake: Lake, name: str = "clicks") -> StreamWriter:
     return lake.stream_writer(T, stream=name)
 
 
+@pytest.fixture
+def one(warehouse: Warehouse, lake: Lake) -> StreamWriter:
+    """A writer of the stream `clicks`, before its first batch."""
+    warehouse.create()
+    return writer(lake)
+
+
 def notes(warehouse: Warehouse, name: str = "s") -> list[str]:
     """The states of the ledger's entries of a table."""
     hidden = warehouse.root / name / "_hiveacid"
@@ -109,11 +116,7 @@ def notes(warehouse: Warehouse, name: str = "s") -> list[str]:
     return sorted(n.split(".")[-2] for n in found)
 
 
-def test_a_writer_continues_after_the_last_committed_batch(
-    warehouse: Warehouse, lake: Lake
-) -> None:
-    warehouse.create()
-    one = writer(lake)
+def test_a_writer_continues_after_the_last_committed_batch(one: StreamWriter, lake: Lake) -> None:
     assert one.offsets is None
     result = one.write(rows(1, 2), {"p": 2})
     assert (result.status, result.rows) == (JobStatus.COMMITTED, RowCounts(inserted=2))
@@ -125,19 +128,15 @@ def test_a_writer_continues_after_the_last_committed_batch(
     assert ids(lake.table(T)) == [1, 2, 3]
 
 
-def test_a_repeated_batch_is_applied_once(warehouse: Warehouse, lake: Lake) -> None:
-    warehouse.create()
-    one = writer(lake)
+def test_a_repeated_batch_is_applied_once(one: StreamWriter, lake: Lake) -> None:
     one.write(rows(1), [7])
     again = one.write(rows(1), [7])
     assert (again.was_done_before, ids(lake.table(T))) == (True, [1])
 
 
 def test_offsets_that_are_equal_only_in_python_are_of_two_batches(
-    warehouse: Warehouse, lake: Lake
+    one: StreamWriter, lake: Lake
 ) -> None:
-    warehouse.create()
-    one = writer(lake)
     one.write(rows(1), {"p": 0, "q": 1})
     assert not one.write(rows(2), {"p": False, "q": 1}).was_done_before
     assert one.write(rows(2), {"q": 1, "p": False}).was_done_before
@@ -157,10 +156,8 @@ def test_a_number_that_a_source_returns_in_another_form_is_the_same_position(
 
 @pytest.mark.parametrize("offsets", [{1: 2, "1": 3}, [{"p": {True: 1, "true": 1}}]])
 def test_offsets_with_keys_that_are_equal_as_json_are_refused(
-    warehouse: Warehouse, lake: Lake, offsets: object
+    one: StreamWriter, lake: Lake, offsets: object
 ) -> None:
-    warehouse.create()
-    one = writer(lake)
     with pytest.raises(ConfigurationError, match=r"are ambiguous: .* keys '(1|true)'; give"):
         one.write(rows(1), offsets)  # type: ignore[arg-type]  # unfit on purpose
     assert (one.offsets, ids(lake.table(T))) == (None, [])
@@ -181,11 +178,7 @@ def test_a_batch_is_not_repeated_with_a_reader_that_was_read(
     assert (one.write(rows(), 2).status, ids(lake.table(T))) == (JobStatus.NOTHING_TO_DO, [1])
 
 
-def test_a_batch_without_rows_commits_nothing(
-    warehouse: Warehouse, lake: Lake, server: FakeMetastore
-) -> None:
-    warehouse.create()
-    one = writer(lake)
+def test_a_batch_without_rows_commits_nothing(one: StreamWriter, server: FakeMetastore) -> None:
     before = len(server.txns)
     assert one.write(rows(), {"p": 5}).status is JobStatus.NOTHING_TO_DO
     assert (one.offsets, len(server.txns)) == (None, before)
@@ -482,10 +475,8 @@ def loop(lake: Lake, last: int) -> StreamWriter:
 
 
 def test_a_batch_is_repeated_after_the_answer_to_its_commit_was_lost(
-    warehouse: Warehouse, lake: Lake, server: Mortal
+    one: StreamWriter, lake: Lake, server: Mortal
 ) -> None:
-    warehouse.create()
-    one = writer(lake)
     for is_done, number in ((True, 1), (False, 2)):
         server.cut_at_commit = is_done
         with pytest.raises(CommitStateUnknownError):
@@ -565,10 +556,8 @@ def test_an_unfit_batch_changes_nothing(warehouse: Warehouse, lake: Lake) -> Non
 
 
 def test_small_deltas_are_compacted_beside_a_stream(
-    warehouse: Warehouse, lake: Lake, tmp_path: Path
+    one: StreamWriter, lake: Lake, tmp_path: Path
 ) -> None:
-    warehouse.create()
-    one = writer(lake)
     for number in range(1, 4):
         one.write(rows(number), number)
     lake.table(T).compact("major")

@@ -131,11 +131,11 @@ class Bench:
         return entry_id
 
     def request(self) -> int:
-        """Somebody asks for a compaction; gives the entry in the queue."""
+        """Ask for a compaction as another client; return the entry in the queue."""
         return self.client.request_compaction(self.ref, None, CompactionType.MAJOR).entry_id
 
     def begin(self) -> TxnId:
-        """Somebody takes the next write ID, and writes nothing yet."""
+        """Take the next write ID as another client, which writes nothing yet."""
         txn_id = self.client.open_txn()
         self.client.allocate_write_id(txn_id, self.ref)
         return txn_id
@@ -205,7 +205,7 @@ class Bench:
 
 @contextmanager
 def beside(owner: object, name: str, act: Callable[[], object]) -> Iterator[None]:
-    """Let somebody act once, right before a function is called."""
+    """Let another client act once, right before a function is called."""
     real = getattr(owner, name)
 
     def called(*args: Any, **terms: Any) -> object:  # noqa: ANN401

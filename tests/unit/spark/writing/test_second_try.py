@@ -386,31 +386,22 @@ def test_a_foreign_base_and_a_foreign_delta_do_not_make_an_insert_compute_rows_a
     }
 
 
+@pytest.mark.parametrize("is_on_executor", [False, True])
 def test_rows_are_computed_again_if_their_files_cannot_get_a_new_write_id(
-    statement: Statement,
-    monkeypatch: pytest.MonkeyPatch,
+    statement: Statement, monkeypatch: pytest.MonkeyPatch, *, is_on_executor: bool
 ) -> None:
     foreign = errors.UnsupportedFileError(path="f", reason="it is not ours")
-    monkeypatch.setattr(restarts, "reissue", raises(foreign))
+    if is_on_executor:
+        monkeypatch.setattr(restarts, "_FEW_FILES", 0)
+        # A typed error of a Python worker arrives as text in an error of Spark.
+        monkeypatch.setattr(work, "run_tasks", raises(RuntimeError(carried(foreign))))
+    else:
+        monkeypatch.setattr(restarts, "reissue", raises(foreign))
     statement.at["registered"] = statement.foreign("base_{}")
     result = statement.run()
     assert statement.made == 2
     assert "it is not ours" in how(result)[1]
     assert directories(statement.place) == {"base_0000002", "delta_0000003_0000003_0000"}
-
-
-def test_rows_are_computed_again_if_an_executor_cannot_give_files_a_new_write_id(
-    statement: Statement,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A typed error of a Python worker arrives as text in an error of Spark."""
-    foreign = carried(errors.UnsupportedFileError(path="f", reason="it is not ours"))
-    monkeypatch.setattr(restarts, "_FEW_FILES", 0)
-    monkeypatch.setattr(work, "run_tasks", raises(RuntimeError(foreign)))
-    statement.at["registered"] = statement.foreign("base_{}")
-    result = statement.run()
-    assert statement.made == 2
-    assert "it is not ours" in how(result)[1]
 
 
 @pytest.mark.promise("O4")
