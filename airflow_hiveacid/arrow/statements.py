@@ -347,6 +347,7 @@ def _pairs(
     counts = np.searchsorted(sorted_codes, codes, "right") - first
     limits.check_changes(int(counts.sum()))
     positions = np.repeat(np.arange(len(codes)), counts)
+    # Of each pair: the place of its source row among those with the key of its found row.
     offsets = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
     source = order[np.repeat(first, counts) + offsets]
     indices = pa.array(positions)

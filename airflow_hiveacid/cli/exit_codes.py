@@ -1,6 +1,6 @@
 """What a command's error says besides its text: the exit status, and names that do exist.
 
-The exit status shows whether a retry can help.
+The exit status shows whether a retry can help. `jobs.job.ExitCode` is that of a Spark job.
 
 Example:
     >>> did_you_mean("helth", ["health", "history"])

@@ -72,7 +72,7 @@ class MetastoreGeneration(enum.Enum):
 
 
 class DataOperation(enum.Enum):
-    """An operation on a table or partition; a MERGE is the operations of its clauses."""
+    """An operation on a table or partition; a MERGE counts as an UPDATE."""
 
     SELECT = "select"
     INSERT = "insert"

@@ -1,7 +1,5 @@
 """The contents of a root: files, listings, directories with their status, and small files.
 
-After a compaction, the number is 0: files that it would write as small files again do not count.
-
 Example:
     >>> from airflow_hiveacid.format.directories import FileEntry
     >>> names = ("base_2/bucket_00000", "delta_3_3/bucket_00000", "delta_4_4/bucket_00001")

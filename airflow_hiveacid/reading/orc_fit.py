@@ -222,6 +222,7 @@ def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts
 
 def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | None:
     """Return why Spark cannot read the requested columns below `root` correctly, or None."""
+    # Files without `root` were refused before; the root of a flat file is column 0.
     names = tail.types[tail.column_id(*root) or 0].field_names
     # Names and positions must agree: engines match columns by either.
     if names != tuple(c.name for c in request.table_columns[: len(names)]):

@@ -4,7 +4,7 @@ Notes describe this provider's commits. Directories with a single write ID show 
 clients, whose times are known only within bounds. A compaction creates no version, but the queue
 lists it with its transaction (docs/decisions/versions.md).
 
-Of the writes between two versions, it finds the segments in each root, and the commit times,
+The segments in each root of the writes between two versions, and the commit times, are found
 without reading rows.
 """
 

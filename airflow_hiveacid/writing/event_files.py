@@ -22,8 +22,8 @@ Columns of events:
 | `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
 | `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
 
-The files with the row are named after the error of a writer that got two changes of one row ID.
-Either two rows of a MERGE's source match one row, or two rows of the table have this row ID, as
+If a writer gets two changes of one row ID, a note to its error names the files with the row. Either
+two rows of a MERGE's source match one row, or two rows of the table have this row ID, as
 after a delta was copied. Then every change of one row would change both. The files tell the two
 cases apart.
 """
@@ -381,7 +381,9 @@ class _EventGroup(_PlainGroup):
         kept: Mapping[str, np.ndarray],
         needs_old: np.ndarray,
     ) -> pa.StructArray:
+        # `kept` has, for each column, the rows whose old value stays.
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
+        # The place of each row's old values behind the new values.
         index = np.cumsum(needs_old) - 1 + batch.num_rows
         # Flatten once, because extracting one field costs as much as extracting all fields.
         new_values = dict(zip((field.name for field in new.type), new.flatten(), strict=True))

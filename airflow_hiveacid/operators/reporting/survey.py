@@ -189,7 +189,8 @@ def _unmeasured(name: str, error: Exception) -> TableNumbers:
 def _last_compaction(facts: TableFacts) -> int | None:
     """Return the time when the newest compaction ended, from the queue or from its files.
 
-    0 means that there was none: no base, and no delta of several writes, can be of an older one.
+    0 means that there was none, as there is neither a base nor a delta of several writes. None
+    means that there was one, or may have been one, at an unknown time.
     """
     ended = [
         entry.ended_s or entry.committed_s for entry in facts.entries if entry.state in _COMPACTED

@@ -346,6 +346,7 @@ class _Parser:
             raise SparkNeededError(
                 reason=f"{token.text or 'the end'!r} stands where a column belongs"
             )
+        # A call passes here, because the caller refuses it, at its parenthesis.
         is_call = token.kind == "word" and self._peek().text == "("
         if self._table is None or (name not in self._table.column_names and not is_call):
             raise SparkNeededError(reason=f"{name!r} is not a column of the table")

@@ -120,7 +120,9 @@ def _with_tokens(
 
 
 def take_tokens(shipped: Tokens) -> None:
-    """Use the shipped tokens in this process, unless it was started with tokens.
+    """Use the shipped tokens in this process.
+
+    A process that was started with tokens takes only tokens that replace them.
 
     A newer token for a service is kept: a container that starts in the middle of a statement has
     newer ones, and a process may run tasks of two statements in turn.

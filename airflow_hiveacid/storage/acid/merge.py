@@ -106,10 +106,13 @@ def _merged(streams: Sequence[tuple[identity.Key, Batches]]) -> Batches:
         following = waiting[-1][0] if waiting else None
         limit = min((head.last for head in heads if not head.is_last), default=None)
         if following is None or (limit is not None and limit < following):
+            # No waiting stream begins at or below the limit.
             counts = [len(h.keys) if limit is None else h.keys.count_up_to(limit) for h in heads]
         elif any(head.first < following for head in heads):
+            # Take only what is below the next stream.
             counts = [head.keys.count_below(following) for head in heads]
         else:
+            # Open the next streams.
             while waiting and waiting[-1][0] == following:
                 heads.append(_Head(waiting.pop()[1]))
             heads = [head for head in heads if head.is_open]

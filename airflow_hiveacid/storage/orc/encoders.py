@@ -4,7 +4,7 @@ An encoder writes finished stripes to a stream, and at last their tail. It ends 
 end of its internal batch, so callers pass pieces of that size: if the sink receives bytes
 meanwhile, the stripe has ended with the piece's last row.
 
-No encoder is needed, because the data are runs with a fixed delta (RLE version 2).
+Columns of runs need no encoder: they are runs with a fixed delta (RLE version 2).
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)

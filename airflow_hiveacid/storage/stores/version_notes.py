@@ -127,6 +127,7 @@ class VersionNotes(json_files.NotesOfTable):
             return all(is_unreadable(note.write_id, p) for p in note.partitions or ("",))
 
         every = self.commits()
+        # The note of a commit at an unknown time is kept.
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
         # Without commit notes, a later loss of compacted files could not be detected.
         self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))

@@ -4,8 +4,8 @@ Arrow refuses values outside 1677 to 2262, such as many "valid until" dates, but
 seconds and nanoseconds separately. A value that does not fit into the wanted form is an error. For
 Spark, timestamps at any depth are converted between microseconds and pairs.
 
-An ORC footer can state the hybrid calendar (Julian before that day), which Hive 4 writes and Arrow
-ignores. A day becomes the proleptic day with the same label of year, month and day
+An ORC footer can state the hybrid calendar (Julian before 1582-10-15), which Hive 4 writes and
+Arrow ignores. A day becomes the proleptic day with the same label of year, month and day
 (CalendarUtils.convertDateToProleptic in Hive's storage API).
 
 Example:
