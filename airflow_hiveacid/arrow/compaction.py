@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Final, TypeVar
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS
+from airflow_hiveacid.arrow import TASK_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
 from airflow_hiveacid.jobs.job import JobResult
@@ -32,7 +32,7 @@ _AT_ONCE: Final = min(CORES, 4)
 
 
 def compact_in_process(
-    job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = ""
+    job: WritingJob, most_bytes: int = TASK_LIMITS.file_bytes, remedy: str = ""
 ) -> JobResult:
     """Run a compaction job in threads of this process; see `prepared_compaction`."""
     return prepared_compaction(job, most_bytes, remedy)()
@@ -40,7 +40,7 @@ def compact_in_process(
 
 def prepared_compaction(
     job: WritingJob,
-    most_bytes: int = DEFAULT_LIMITS.file_bytes,
+    most_bytes: int = TASK_LIMITS.file_bytes,
     remedy: str = "",
     excused: tuple[type[HiveAcidError], ...] = (),
 ) -> Callable[[], JobResult]:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow import TASK_LIMITS, Limits
 from airflow_hiveacid.arrow.columns import (
     KeyIndex,
     Positions,
@@ -112,7 +112,7 @@ def planned(  # noqa: PLR0911 - one for each kind of statement
     spec: StatementSpec,
     statement: simple.SimpleStatement | RowInsert | RowMerge,
     client: MetastorePort,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits = TASK_LIMITS,
 ) -> ArrowStatement:
     """Return a statement with its locks and the function that makes its events or files."""
     table = statement.table
