@@ -84,7 +84,8 @@ class Search:
         """Return the live rows, file by file, in order of row ID; SparkNeededError if too many."""
         reading = [part for part in self._files(view) if part.stripes]
         limits.check_reading(sum(part.rows for part in reading), 0)
-        limits.check_reading(0, sum(part.key_bytes(limits.key_bytes) for part in reading))
+        if sum(part.stripe_bytes for part in reading) > limits.key_bytes:
+            limits.check_reading(0, sum(part.key_bytes for part in reading))
         file_rows: list[FileRows] = []
         rows = size = 0
         for part in reading:
@@ -137,10 +138,14 @@ class _FilePart:
     def rows(self) -> int:
         return sum(self.tail.stripes[number].rows for number in self.stripes)
 
-    def key_bytes(self, most: int) -> int:
-        """Return the stored bytes of the columns; 0 if the stripes have at most `most` bytes."""
-        if sum(self.tail.stripes[number].length for number in self.stripes) <= most:
-            return 0
+    @property
+    def stripe_bytes(self) -> int:
+        """The stored bytes of all columns in the stripes."""
+        return sum(self.tail.stripes[number].length for number in self.stripes)
+
+    @property
+    def key_bytes(self) -> int:
+        """The stored bytes of the columns to read; reads the stripes' footers."""
         return stream_bytes(self.file.data.fs, self.tail, self.column_ids, self.stripes)
 
     def live(self, write_ids: ValidWriteIdList, pick: Pick | None) -> Iterator[FileRows]:

@@ -307,6 +307,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
     events = EventMaker(table, event_columns)
     matched = np.zeros(index.size, dtype=bool)
     batches: list[pa.RecordBatch] = []
+    changed = 0
     changes = updates is not None or statement.deletes
     for rows in parts:
         codes = index.look_up([rows.columns[name] for name in names])
@@ -316,6 +317,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
         pairs, source = _pairs(rows, codes, index, limits)
         _check_unchanged(statement, pairs, source)
         if changes:
+            changed += pairs.rows.num_rows
             batches.append(events.deletes(view, pairs))
         if updates is not None:
             values = {name: array.take(source) for name, array in updates.items()}
@@ -326,10 +328,9 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
             if index.size
             else np.ones(statement.rows, dtype=bool)
         )
+        changed += len(new)
         batches += _new_rows(table, statement.inserts, events, new, statement.rows)
-    limits.check_changes(
-        sum(batch.num_rows for batch in batches), sum(batch.nbytes for batch in batches)
-    )
+    limits.check_changes(changed, sum(batch.nbytes for batch in batches))
     return EventBatches(
         batches=batches,
         updated=frozenset() if assigned is None else frozenset(rows.file.number for rows in parts),

@@ -98,8 +98,10 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
     type_ = spark_type(parse_type(hive_type))
     compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
     raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
-    value = F.expr(f"try_cast({text} AS {compared_type.simpleString()})")
-    return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
+    value, exact = F.expr(f"try_cast({text} AS {compared_type.simpleString()})"), F.expr(text)
+    if isinstance(compared_type, T.TimestampNTZType | T.TimestampType):
+        exact = _of_microseconds(table, column, exact)
+    return F.when(exact.isNotNull(), F.coalesce(value, raised))
 
 
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
