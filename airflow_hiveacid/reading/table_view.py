@@ -164,8 +164,11 @@ def view_of(  # noqa: PLR0913 - each argument is a part of the view
     if staged is not None:
         write_ids = write_ids.with_own(staged.write_id)
         names = {p.name for p in partitions}
-        is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
-        new = [p for p in staged.partitions if p.name in is_asked - names]
+        new = [
+            p
+            for p in staged.partitions
+            if p.name not in names and (touched.names is None or p.name in touched.names)
+        ]
         partitions = (*partitions, *new)
     return TableView(
         table=table,

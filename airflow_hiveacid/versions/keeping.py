@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     TagTakenError,
 )
 from airflow_hiveacid.format.records import Keeping, OwnCompaction, Tag, TaggedRoot, time_text
-from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList, settled
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec, floor_of, without_aborted
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
@@ -426,10 +426,7 @@ def _past(
 ) -> Past:
     """Return a `Past` for a version; the current state means the newest unchangeable version."""
     if version.is_now:
-        newest = snapshot.write_ids(table.ref)
-        lowest = newest.min_open_write_id
-        high = newest.high_watermark if lowest is None else lowest - 1
-        version = VersionSpec.of(version=high)
+        version = VersionSpec.of(version=settled(snapshot.write_ids(table.ref)))
     taken_s = server_now(client)
     if version.timestamp is not None:
         snapshot = snapshot_now(client, [table.ref])  # not older than `taken_s`

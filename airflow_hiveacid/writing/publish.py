@@ -60,7 +60,12 @@ from airflow_hiveacid.storage.stores.listing import (
     list_directories,
     open_uploads,
 )
-from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    identities,
+    open_location,
+    publishes_files,
+    scheme_of,
+)
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
@@ -225,13 +230,9 @@ def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
     """Return a directory that would be published outside its partition, or None."""
-    locations = {info.name: open_location(info.location)[1] for info in partitions}
+    homes = {info.name: identities(info.location)[0] for info in partitions}
     return next(
-        (
-            d
-            for d in directories
-            if locations.get(d.partition) != open_location(d.staging.location)[1]
-        ),
+        (d for d in directories if homes.get(d.partition) != identities(d.staging.location)[0]),
         None,
     )
 

@@ -65,6 +65,13 @@ class Compression(enum.IntEnum):
 _NAMES: Final[Mapping[int, str]] = {Compression.LZO: "LZO", 6: "BROTLI"}
 
 
+def most_expanded_bytes(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> int:
+    """Return an upper bound of the size of one section, expanded."""
+    if kind == Compression.NONE:
+        return len(data)
+    return sum(len(chunk) if stored else block_bytes for stored, chunk in _chunks(data, path=path))
+
+
 def decompress(
     data: bytes, kind: int, block_bytes: int, *, path: str = "", small_bytes: int | None = None
 ) -> bytes:

@@ -184,6 +184,7 @@ DEFAULT_BATCH_ROWS: Final = 16 * 1024
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
 _PRESENT: Final = 0
+_REPEATED: Final = frozenset({TypeKind.LIST, TypeKind.MAP})
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -357,11 +358,18 @@ def _pieces(
     hides_seconds = view.timestamps is ShowTimestamps.NANOS
     if hides_seconds or view.in_utc:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
+        repeated = set(tail.below(i for i, t in enumerate(tail.types) if t.kind in _REPEATED))
         chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)
 
-        def values(number: int, column_id: int) -> int:
-            statistics = tail.statistics(column_id, chosen[number])
-            return max(statistics.values if statistics else 0, tail.stripes[chosen[number]].rows)
+        def values(number: int, column_id: int) -> int | None:
+            stripe, rows = chosen[number], tail.stripes[chosen[number]].rows
+            if column_id not in repeated:
+                return rows
+            whole, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
+            # Hive 3.1's minor compaction writes zeros.
+            if whole is None or whole.values != rows or statistics is None:
+                return None
+            return int(statistics.values)
 
         zeroed = timestamps if hides_seconds else frozenset[int]()
         pieces, footer = in_utc(source, shown, zeroed, values)

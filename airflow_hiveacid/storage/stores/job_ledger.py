@@ -319,7 +319,11 @@ class Ledger(json_files.NotesOfTable):
 
     def _numbers(self, name: str) -> tuple[int, int]:
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
-        return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
+        return (
+            (int(number), int(count))
+            if number.isdecimal() and count.isdecimal()
+            else (0, _FULL_ROLL)
+        )
 
     @property
     def _roll_prefix(self) -> str:

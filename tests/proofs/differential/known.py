@@ -392,6 +392,18 @@ def _nullif(seen: Seen) -> bool:
     return seen.name == "nullif" and seen.has("date") and seen.has("timestamp")
 
 
+_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32}
+
+
+@entry("nullif-of-a-larger-constant")
+def _nullif_of_a_constant(seen: Seen) -> bool:
+    bits, constant = _BITS.get("".join(seen.kinds[:1]), 0), seen.value(1)
+    if seen.name != "nullif" or seen.theirs is not None or not bits:
+        return False
+    both = isinstance(seen.ours, int) and isinstance(constant, int)
+    return both and (constant - seen.ours) % (1 << bits) == 0
+
+
 @entry("malformed-texts")
 def _malformed(seen: Seen) -> bool:
     is_no_utf8 = any(isinstance(value, str) and "\ufffd" in value for value in seen.values())

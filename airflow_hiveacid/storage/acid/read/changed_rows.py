@@ -145,7 +145,7 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
     if not is_whole:
         if not len(deaths):
             return
-        hit = Stripes(file).following(deaths.keys)
+        hit = Stripes(file).holding(deaths.keys)
         stripes = hit if stripes is None else sorted(set(hit).intersection(stripes))
         if not stripes:
             return
