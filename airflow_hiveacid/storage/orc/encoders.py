@@ -63,7 +63,7 @@ class WriterOptions:
                 f"the compression block of an ORC file must be a multiple of 64 KiB below 8 MiB,"
                 f" not {block} bytes (table property orc.compress.size)"
             )
-        if self.stripe_size_bytes <= 0 or self.row_index_stride < 0:
+        if self.stripe_size_bytes <= 0 or self.row_index_stride <= 0:
             raise ConfigurationError("stripe size and row index stride must be positive")
 
     @property
