@@ -180,7 +180,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
         return DefinitionOutcome()
     ref = work.ref
     if ref is None:
-        _do(work, on_begin)
+        on_begin(work.before)
+        work.do()
         return DefinitionOutcome(has_changed=True, partitions=work.partitions)
     concerns_files = isinstance(statement, _CONCERNS_FILES)
     if concerns_files:
@@ -198,13 +199,11 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
             check_owner(client, ref, work.partitions)
         is_drop = isinstance(statement, statements.DropPartitions)
         with around_drop(client, ref, work.partitions) if is_drop else nullcontext():
-            _do(work, on_begin)
+            on_begin(work.before)
+            # Raise an error if the locks are lost: stores, and `on_begin`, may have been slow.
+            client.heartbeat(txn_id)
+            work.do()
     return DefinitionOutcome(has_changed=True, txn_id=txn_id, partitions=work.partitions)
-
-
-def _do(work: DefinitionWork, on_begin: Callable[[Before], None]) -> None:
-    on_begin(work.before)
-    work.do()
 
 
 def _work(  # noqa: C901, PLR0911 - one line for each kind of statement

@@ -273,7 +273,8 @@ class Writer:
             self._marks |= (
                 {DISTINCT_IN_TOTALS} if re.search(f"DISTINCT {column}", listed) else set()
             )
-            self._marks |= {FIXED_IN_TOTALS} if re.search(f"{column} <?=>? ", where) else set()
+            fixed = rf"{column} (<?=>? |IN \(([^,)]+)(, \3)*\))"
+            self._marks |= {FIXED_IN_TOTALS} if re.search(fixed, where) else set()
         return f"SELECT {listed} FROM t x{where} GROUP BY {how}{having}"
 
     def _lateral(self) -> str:
