@@ -270,7 +270,7 @@ class Cleaner:
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
         ends = max((r.ends for r in plan.remove), default=WriteId(0))
-        if not ends:
+        if not ends:  # no version becomes unreadable
             return self._without_tagged(partition, plan, seen, past), None
         name = f"{cleaning.HORIZON}{ends}"
         horizon = Horizon(
