@@ -401,7 +401,7 @@ class Cleaner:
                 orphan_age_s=self.spec.orphan_age_s,
             )
             if not self.spec.plan_only:
-                self._table_now()
+                self._table_now()  # raises an error if the table was created again
                 give_up(location, [upload for upload, _ in dead_uploads])
         except errors.LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)

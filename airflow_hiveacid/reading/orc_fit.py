@@ -130,7 +130,7 @@ def _verdict(
         rows=tail.rows,
         why_not=why if tail.rows else None,
         is_outside=is_outside,
-        # These may have to be read, and only a change needs them.
+        # For these, all rows may have to be read, and only a change needs them.
         buckets=_buckets_of(file, tail) if for_changes and not is_outside else frozenset(),
     )
 

@@ -304,7 +304,8 @@ class _EventGroup(_PlainGroup):
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         super().__init__(plan, key, attempt)
-        # One list for the file: the cursor of `OldRows` restarts if it changes.
+        # The columns that some clause does not set. All rows of the file fetch the same ones,
+        # because the cursor of `OldRows` restarts if the columns change.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
         )

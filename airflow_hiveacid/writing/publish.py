@@ -224,7 +224,10 @@ def check_free(directories: Sequence[StagedDirectory]) -> None:
 def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
-    """Return a directory whose partition is not in `partitions`, or is elsewhere; or None."""
+    """Return a directory whose partition is not in `partitions`, or has another path; or None.
+
+    Stores are not compared, because one store can have several names.
+    """
     locations = {info.name: open_location(info.location)[1] for info in partitions}
     return next(
         (

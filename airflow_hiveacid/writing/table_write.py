@@ -415,7 +415,7 @@ class TableWrite:
             directories=tuple(below(self.table.location, d) for d in entry.directories),
         )
         times = self._txn.times
-        if times is None:
+        if times is None:  # the server reported no time
             return note
         return dataclasses.replace(
             note,
