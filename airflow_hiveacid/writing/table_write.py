@@ -233,7 +233,7 @@ class TableWrite:
         4 ignores a delete event if its write ID is lower than the row's write ID
         (VectorizedOrcAcidRowBatchReader). It would show both rows.
         """
-        # If the whole table is locked, its partitions are not checked yet, but by `verify`.
+        # If a partitioned table is locked as a whole, only `verify` checks its partitions.
         partitions = self._access.partitions or (
             () if self.table.is_partitioned else (PartitionName(),)
         )
