@@ -107,8 +107,8 @@ class KeptRows:
     """Rows with their chosen clauses; the rows are computed once and kept.
 
     `updated` is the number of rows that a clause updates; `files` are the numbers of these rows'
-    files. `events` is the number of events of all rows; `size_bytes` is the approximate size of the
-    events.
+    files. `events` is the number of events, where a row without a clause counts as one;
+    `size_bytes` is the approximate size of the events.
     """
 
     rows: DataFrame
