@@ -56,7 +56,7 @@ _INTEGER_KINDS: Final = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """Live rows of one file: `rows` has the root columns without `row`, `columns` the values."""
+    """Live rows of one file: `rows` has the root columns but `row`, `columns` those of `Search`."""
 
     file: TargetFile
     rows: pa.RecordBatch

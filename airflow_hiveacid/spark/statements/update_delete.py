@@ -174,7 +174,7 @@ def as_events(
 ) -> Events:
     """Return events with the data that each writer task needs."""
     columns = frozenset(c.name for c in target.table.columns)
-    # A delete writes no row, so it needs no old values.
+    # Old values are needed only if an update leaves out a column; a delete writes no row.
     assigned = tuple(
         frozenset(c.assignments) if c.action is MergeAction.UPDATE else columns for c in clauses
     )
