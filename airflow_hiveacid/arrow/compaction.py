@@ -49,7 +49,7 @@ def prepared_compaction(
     Failures of the kinds `excused` do not pause a partition, because another engine tries next.
 
     Raises SparkNeededError, with the remedy, before anything is changed, if the partitions that are
-    due have more than `most_bytes` to read in all. After the end of the window they are only left.
+    due have more than `most_bytes` to read in all; not for a plan, nor after the window's end.
     """
     plan = planned_tables(job)
     size = sum(outcome.bytes_in for _, outcome in plan.due)
@@ -69,7 +69,7 @@ def prepared_compaction(
 
 
 def _remedy(plan: TablesPlan, most_bytes: int) -> str:
-    """Return what to do about a plan that reads too much; one partition alone may do so."""
+    """Return what to do about a plan that reads too much; no limit helps if one partition does."""
     remedy = "Use engine='auto' or 'spark'"
     if any(outcome.bytes_in > most_bytes for _, outcome in plan.due):
         return remedy

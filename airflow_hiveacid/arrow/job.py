@@ -152,6 +152,7 @@ class _RowComparison(Comparison[TableView]):
                 for name in IDENTITY_COLUMNS
             ),
         ]
+        # In order of partition, row ID and state, a row that both states have is two neighbours.
         order = np.lexsort((state, *keys[::-1]))
         is_same = np.ones(len(order) - 1, dtype=bool)
         for key in keys:
@@ -229,6 +230,7 @@ def run_statements(
     """Run planned statements in this process, as one transaction; see `Run.result`."""
     check_order([change.step for change in changes])
     first = changes[0]
+    # Why a restart cannot use the staged files, or None.
     not_kept = (
         SEVERAL
         if len(changes) > 1

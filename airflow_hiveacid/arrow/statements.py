@@ -193,6 +193,7 @@ class RowPartitions:
         columns = [values[column.name] for column in table.partition_columns]
         for column in columns:
             encoded = column.dictionary_encode(null_encoding="encode")
+            # A number for each combination; renumbered, so that it stays below the number of rows.
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
             codes = np.unique(codes, return_inverse=True)[1]
         _, first, of_rows = np.unique(codes, return_index=True, return_inverse=True)
@@ -256,6 +257,7 @@ def _change(
 def _reached(
     table: TableInfo, condition: Condition | None, client: MetastorePort
 ) -> Callable[[], Touched]:
+    """Return a function that finds the partitions to lock; `Touched()` means the whole table."""
     columns = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
     if condition is None or not columns:
         return Touched
@@ -323,6 +325,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
             values = {name: array.take(source) for name, array in updates.items()}
             batches.append(events.updates(view, pairs, values))
     if statement.inserts is not None:
+        # A source row is new if its key has a NULL or matched no row; all are, if no row has a key.
         new = np.flatnonzero(
             ~((index.of_rows >= 0) & matched[index.of_rows])
             if index.size
@@ -341,7 +344,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
 def _pairs(
     found: FileRows, codes: np.ndarray, index: KeyIndex, limits: Limits
 ) -> tuple[FileRows, pa.Array]:
-    """Return each found row once for each source row with its key, and these source rows."""
+    """Return each pair of a found row and a source row with its key; the writer refuses doubles."""
     order = np.argsort(index.of_rows, kind="stable")
     sorted_codes = index.of_rows[order]
     first = np.searchsorted(sorted_codes, codes, "left")

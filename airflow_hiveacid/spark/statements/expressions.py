@@ -134,7 +134,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
 ) -> tuple[T.DataType, Callable[[Column], Column]]:
-    """Return a type with its fields in the column's order, in any case, and the conversion."""
+    """Return a type with its fields in the column's order (names in any case), and a conversion."""
     if isinstance(found, T.StructType) and isinstance(wanted, T.StructType):
         return _fields_by_name(table, path, found, wanted)
     if isinstance(found, T.ArrayType) and isinstance(wanted, T.ArrayType):
@@ -218,6 +218,7 @@ def allowed(
         if column in result:  # `coalesce` evaluates the value only once
             result[column] = F.coalesce(result[column], _raised(error, types[column]))
         else:
+            # `values` lacks this column, so the first of its values raises the error.
             first = next(iter(result))
             fails = F.col(f"t.{quoted(column)}").isNull()
             result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])

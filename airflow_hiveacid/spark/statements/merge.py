@@ -64,7 +64,7 @@ class MergeProgram:
     `needed` are the target's columns that must be read. `matching` are the source columns in
     conditions and expressions for matched pairs. `inserts_once` is True if a second computation
     could return different new rows. Then the new rows must be computed only once and kept.
-    `text_keys` are the keys that are strings in the source.
+    `text_keys` are the keys that are strings in the source; `from_text` is True for VALUES.
     """
 
     table: TableInfo
