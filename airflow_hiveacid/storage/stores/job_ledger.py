@@ -318,6 +318,7 @@ class Ledger(json_files.NotesOfTable):
             self._write(name, json_files.packed(lines))
 
     def _numbers(self, name: str) -> tuple[int, int]:
+        """Return a roll's number and number of entries; one with another name counts as full."""
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
         return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
 
