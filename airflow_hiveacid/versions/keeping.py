@@ -375,7 +375,7 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
 def _check_alone(
     notes: VersionNotes, table: TableInfo, tag: Tag, older: Tag | None, now_s: float
 ) -> None:
-    """Check that no other client creates this tag for a different version; all write it first."""
+    """Check that no other client makes this tag for another version; each writes its own first."""
     version_ids = ValidWriteIdList.parse(tag.write_ids)
     since_s = -1.0 if older is None else older.made_s
     for rival in notes.noted_tags():

@@ -159,6 +159,7 @@ def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
         while tomb is not None and tomb[0].at(0) <= last:
             mask = keys.found_in(tomb[0])
             killed = mask if killed is None else killed | mask
+            # The next inserts may also be among these deletes.
             if tomb[1] >= last:
                 break
             tomb = _next_keys(deletes)

@@ -193,7 +193,7 @@ class VersionNotes(json_files.NotesOfTable):
                 return promises
 
     def _promises(self) -> Promises | None:
-        # None if a listed note is gone: its replacement was written before.
+        # None means to list again: a listed note is gone, and its replacement was written before.
         every = self._names("_")
 
         keepings = self._read_all(self._of_table(every, _KEEPING), Keeping)

@@ -264,6 +264,8 @@ _Stripe: TypeAlias = tuple[StripeContent, pb.StripeStatistics]
 
 
 class _PlainCopy:
+    """A copy of stripes into a file without identity columns; `_AcidCopy` adds these."""
+
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
         self._first = first
