@@ -71,6 +71,7 @@ class OldRows:
                     )
                 yield self._batch.column("row").filter(pa.array(mask))
                 keys = keys.part(inside, len(keys))
+            # If no row is left to find, keep the batch: the next call may need it.
             if len(keys):
                 self._batch = None
 
