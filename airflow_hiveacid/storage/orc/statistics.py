@@ -115,7 +115,7 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
-    """Return True if Java, which compares bytes, may have put U+FFFD into a bound."""
+    """Return True if a bound has U+FFFD, which Java writes in place of bytes that are not UTF-8."""
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
 
