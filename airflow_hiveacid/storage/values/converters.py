@@ -74,7 +74,7 @@ def read_type(hive_type: hive.HiveType, form: TimestampForm) -> pa.DataType:  # 
     """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
     A union becomes a struct of its tag and one value per option; unions cannot be written. All but
-    the tagged value are NULL, as for a NULL union, which ORC cannot tell from it.
+    the tagged value are NULL. If that is NULL, too, the struct is, as Arrow has no NULL unions.
     """
     match hive_type:
         case hive.PrimitiveType(name="timestamp"):
@@ -239,7 +239,7 @@ def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         if seconds is None and source.form is TimestampForm.NANOSECONDS:
-            return array
+            return array  # nanoseconds begin in 1677, so the calendar does not matter
         times = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
         return in_form(times, source.form, zone, path=source.tail.path, column=name)
 

@@ -256,7 +256,7 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
     """Convert timestamp pairs to Arrow nanoseconds if all fit; otherwise return `values`."""
     is_pair = pa.types.is_struct(values.type)
     if not is_pair and timestamps.counts_of(values).min(initial=0) >= 0:
-        return values
+        return values  # Arrow's writer stores times from 1970 on correctly
     seconds, nanos = timestamps.seconds_and_nanos(values)
     # Nanoseconds up to 999,999 are safe, because the format adjusts only larger values.
     lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)

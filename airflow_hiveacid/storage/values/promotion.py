@@ -197,6 +197,7 @@ def _to_decimal(array: pa.Array, wanted: hive.DecimalType) -> pa.Array | None:
 
 
 def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
+    """Return exact decimals, with NULL for a text that is no number; None without a conversion."""
     source = array.type
     if pa.types.is_decimal(source):
         values: list[Decimal | None] = array.to_pylist()
@@ -335,7 +336,7 @@ def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
 
 
 def _parsed_timestamp(text: str) -> tuple[int, int] | None:
-    # As ORC's TIMESTAMP_FORMAT: a missing day becomes the month's last, 24:00 the next day.
+    # As ORC's TIMESTAMP_FORMAT: 31 April becomes the month's last day, 24:00 the next day.
     match = _JAVA_TIMESTAMP.match(text)
     if match is None or match[1] == "-0000":
         return None
@@ -355,7 +356,7 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
 
 
 def _of_double(value: float) -> tuple[int, int] | None:
-    # Java's Math.round to milliseconds; ORC returns NULL for the other sign, or beyond 64 bits.
+    # Java's Math.round to milliseconds; ORC returns NULL if the sign changes, or beyond 64 bits.
     scaled = value * 1000
     if not math.isfinite(scaled) or abs(scaled) >= 1 << 63:
         return None
