@@ -153,6 +153,7 @@ def why_not_as_defined(
         if isinstance(t, hive.ArrayType | hive.MapType | hive.StructType)
     }
     if file.format is FileFormat.AVRO:
+        # The reader takes structs that lack a field, and cuts texts inside a column.
         return _first_other(
             name
             for name, hive_type in nested.items()
