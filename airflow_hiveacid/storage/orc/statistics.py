@@ -86,6 +86,7 @@ def restate_bounds(column: pb.ColumnStatistics) -> bool:
 
 
 def _restate_strings(column: pb.ColumnStatistics) -> bool:
+    # `plain_bounds` first moves Java's bounds to the fields that are read below, or removes them.
     changed, strings = plain_bounds(column), column.strings
     if not column.HasField("strings") or not column.values:
         return changed

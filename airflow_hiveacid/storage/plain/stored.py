@@ -178,6 +178,7 @@ def _first_other(names: Iterable[str]) -> str | None:
 
 
 def _is_kept(types: Sequence[footer.OrcType], column_id: int, wanted: hive.HiveType) -> bool:
+    """Return whether every value that a column can store stays unchanged in this type."""
     orc_type = types[column_id]
     match wanted:
         case hive.PrimitiveType(name=name) if name in _INTEGERS:

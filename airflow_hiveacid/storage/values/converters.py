@@ -140,6 +140,7 @@ def converter(source: ColumnFile, column_id: int, wanted: hive.HiveType, name: s
 
 def _struct(source: ColumnFile, type_: OrcType, wanted: hive.StructType, name: str) -> Convert:
     result_type = read_type(wanted, source.form)
+    # The position of each wanted field in the file's struct, or None, and its conversion.
     parts: list[tuple[int | None, Convert]] = []
     for field_name, field_type in wanted.fields:
         child = child_named(type_, field_name)
@@ -192,6 +193,8 @@ def _with_keys(source: ColumnFile, inner: Convert, wanted: hive.HiveType, name: 
 
 
 def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of a union to a struct, which is NULL if the tagged value is."""
+
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         tags = array.type_codes
         values = [
@@ -302,7 +305,8 @@ def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, nam
 def _promoted(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
     text = hive_text(source.tail.types, source.tail.types.index(type_))
-    # Hive would return the padding of a char as bytes, too.
+    # Hive would return the padding of a char as bytes, too. `promote` shows with an empty array
+    # whether it has a conversion.
     is_padded = type_.kind == TypeKind.CHAR and wanted == hive.PrimitiveType("binary")
     if stored is None or is_padded or promote(pa.array([], stored), wanted) is None:
         raise UnsupportedFileError(

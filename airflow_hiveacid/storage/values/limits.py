@@ -204,6 +204,7 @@ def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
     fitted = [
         _fit(child, array, findings) for child, array in zip(node.children, children, strict=True)
     ]
+    # `used_parts` has made the children of NULL structs NULL, which must be kept.
     has_null_structs = pa.types.is_struct(values.type) and values.null_count
     if not has_null_structs and all(map(operator.is_, fitted, children)):
         return values

@@ -109,6 +109,7 @@ def _each(array: pa.Array, function: Callable[[Any], _R | None]) -> list[_R | No
 
 
 def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Convert values to longs, unless they are integers; those outside of `wanted` become NULL."""
     source = array.type
     if pa.types.is_boolean(source):
         return array.cast(wanted)
@@ -323,6 +324,7 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
         pairs = _each(array, _of_decimal)
     else:
         return None
+    # Unlike a date or text, a number names no day, so an old time depends on the calendar.
     for pair in pairs:
         if pair is not None and not SWITCHOVER_SECOND <= pair[0] <= _LAST_SECOND:
             raise OutOfRangeError(f"{pair[0]} seconds as a time before 1582-10-15 or after 9999")

@@ -206,6 +206,7 @@ def _zone(name: str, *, is_civil: bool) -> TimeZone:
         standard = outer_hours[0] * _HOUR_S
         changes = [change for change in changes if change[0] < _OUTER_FROM_S]
         changes.append((_OUTER_FROM_S, outer_hours[1] * _HOUR_S))
+    # The yearly rules apply after the last change that is listed.
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
     if is_civil:
