@@ -43,7 +43,7 @@ class WriterOptions:
     `compression` is `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
     `zstd`. `stripe_size_bytes` is the compressed size of a full stripe. `compression_block_bytes`
     is the largest uncompressed size of a chunk, a multiple of 64 KiB. `row_index_stride` is the
-    number of rows per entry of the row index; with 0, no index is written.
+    number of rows per entry of the row index; Arrow's writer raises ValueError for 0.
     """
 
     compression: str = "zlib"
@@ -78,7 +78,7 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
 class StripeSink(OpenFile):
-    """The file that an encoder writes to: one stripe and its tail, whose bounds are made right."""
+    """The file in memory that an encoder writes to: one stripe and its tail."""
 
     READS = False
 

@@ -165,7 +165,6 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
         )
     compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
-        # Arrow raises an error for a file without lines.
         opened: Callable[[], pa.NativeFile] = partial(
             file.fs.open_input_stream, file.path, compression=compression
         )
@@ -175,7 +174,7 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
             opened = partial(pa.BufferReader, only_line + b"\n")
         with opened() as stream:
             if not _has_lines(stream, form.header_lines):
-                return
+                return  # Arrow raises an error for a file without lines
         with opened() as stream:
             try:
                 yield from _parsed(file, opened, stream, form)
@@ -212,6 +211,7 @@ def _only_line(stream: pa.NativeFile, header_lines: int) -> bytes | None:
 
 
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
+    """Return whether anything follows the header lines."""
     missing = header_lines
     for block in _blocks(stream):
         if not missing:
@@ -290,7 +290,7 @@ def _values(
     # An empty string is NULL for all types except string types.
     texts = pc.if_else(pc.equal(texts, ""), None, texts)
     spelt = spelling(wanted) or ""
-    if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
+    if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:  # None: all are NULL
         raise _not_hives(file, name, wanted)
     try:
         if wanted == PrimitiveType("timestamp"):
