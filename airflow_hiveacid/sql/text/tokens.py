@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Final, NoReturn
 
@@ -33,6 +33,8 @@ _LEXEME: Final = re.compile(
 _NO_TEXT: Final = re.compile("\x00|[\ud800-\udfff]")
 _MOST_CHARACTERS: Final = 1_000_000
 _MARK: Final = ":"
+# Hive takes these words for names, too; as clauses, they stand before a number.
+_CLAUSES_OF_NUMBERS: Final = frozenset({"LIMIT", "OFFSET"})
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BEFORE_PATH: Final = frozenset(")]'\"`:")
 _OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
@@ -67,6 +69,8 @@ class AsOf:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """One token; `word` is the upper-case text of a word or symbol, empty for any other token.
+
+    It is also empty for a word that is certainly a name.
 
     `parts` are sqlglot's tokens for it: a number with a suffix has two. `as_of` is the AS OF clause
     after a table's name, in the last token of the name. `parameter` is that of a marker (`:day`).
@@ -121,7 +125,9 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
     except (SqlglotError, RecursionError, ValueError, IndexError) as error:
         problem = "a quote or comment that begins here does not end"
         raise _error(script, _unclosed(script), problem, "close it") from error
-    return tuple(_with_parameters(script, list(_joined(script, raw)), parameters or {}))
+    tokens = list(_joined(script, raw))
+    names = [replace(t, word="") if _is_name(tokens, i) else t for i, t in enumerate(tokens)]
+    return tuple(_with_parameters(script, names, parameters or {}))
 
 
 def _with_parameters(
@@ -164,6 +170,18 @@ def _with_parameters(
             parameter=parameters[name.raw],
         )
         index += 2
+
+
+def _is_name(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a word is certainly a name: after a dot, or `offset` without a number."""
+    token = tokens[index]
+    if token.kind is not Kind.WORD:
+        return False
+    if index and tokens[index - 1].word == ".":
+        return True
+    following = tokens[index + 1] if index + 1 < len(tokens) else None
+    is_clause = following is not None and (following.kind is Kind.NUMBER or following.word == _MARK)
+    return token.word in _CLAUSES_OF_NUMBERS and not is_clause
 
 
 def _is_marker(script: str, token: Token, name: Token) -> bool:

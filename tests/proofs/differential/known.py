@@ -376,8 +376,8 @@ def _nan_functions(seen: Seen) -> bool:
         )
     if re.match(r"corr\(.*\ba(cos|sin)\(", seen.text):
         return _is_nan(seen.theirs)  # our acos and asin of NaN are NULL, and left out
-    if seen.name in {"acos", "asin"}:
-        return is_shown
+    if re.search(r"\ba(cos|sin)\(", seen.text) and is_shown:
+        return True
     return is_hidden or (seen.name in _OF_NAN and (_has_nan(seen) or endless))
 
 
