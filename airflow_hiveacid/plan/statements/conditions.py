@@ -195,6 +195,7 @@ def _may_hold(condition: Comparison | Membership, low: Any, high: Any) -> bool: 
         return any(value is not None and low <= value <= high for value in condition.values)
     if condition.value is None:
         return False
+    # If any value of the range meets the comparison, this one does.
     bounds = {"<": low, "<=": low, ">": high, ">=": high}
     if condition.operator in bounds:
         compare = _COMPARES[condition.operator]
