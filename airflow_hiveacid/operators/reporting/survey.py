@@ -265,6 +265,7 @@ def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
     # A note has only the total number of rows in all partitions.
     if not is_one_write or version is None or len(version.partitions) > 1:
         return None
+    # An update writes a delete event and an insert event.
     first = version.deleted if directory.is_delete else version.inserted
     return None if first is None else first + (version.updated or 0)
 

@@ -71,7 +71,8 @@ class DriverLog:
             )
         if not has_gap:
             text = copy.kept + text
-        # Hide whole secrets first, because only cut secrets are left then.
+        # Hide whole secrets first, because only cut secrets are left then: at the end, and after a
+        # gap also at the beginning.
         text = without_secrets(text)
         begin, end = uncut(text)
         for line in _lines_of(text[begin if has_gap else 0 : end]):
