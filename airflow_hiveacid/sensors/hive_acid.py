@@ -56,6 +56,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         self.take_arguments(given)
         own = {name: given[name] for name in _ALL_OFF if name in given}
         if arguments.is_settled(own):
+            # `thresholds` reads all of them together; `own` gives an error the name of an argument.
             self.early_checks.check(lambda *_: self.thresholds(), **own)
 
     def thresholds(self) -> GivenThresholds:
