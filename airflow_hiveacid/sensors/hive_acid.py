@@ -28,7 +28,7 @@ _OMITTED_KEY: Final = f"return_value{OMITTED}"
 _ALL_OFF: Final[Mapping[str, Any]] = {
     "delta_count": Off.OFF,
     "delta_ratio": Off.OFF,
-    "also_when": {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF},
+    "also_when": {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF},  # the others have no default
 }
 
 _Number = Annotated[int | str | None, setting(arguments.health_limit)]

@@ -213,7 +213,7 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
     for root in facts.roots:
         is_major, why = decide(root.compactable, policy)
         plans.append((is_major is None, [root.name, kinds[is_major], why]))
-    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]
+    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]  # those due first
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:

@@ -63,7 +63,7 @@ class DriverLog:
         text, left_out = new.text.decode(errors="replace"), new.left_out
         has_gap = new.has_gap or left_out > 0
         if left_out:
-            left_out += len(copy.kept.encode())
+            left_out += len(copy.kept.encode())  # which is not shown either
             log.warning(
                 "left out at least %d bytes of the driver's log. To read it, run: %s",
                 left_out,
