@@ -94,7 +94,7 @@ class ValueRendering:
     def _read_files(self, env: Environment, seen_oids: Collection[int] = ()) -> None:
         for field in self.file_fields:
             value = getattr(self, field)
-            if id(value) in seen_oids:
+            if id(value) in seen_oids:  # a value of another task names no file
                 continue
             if isinstance(value, list | tuple):
                 setattr(self, field, [self._read_file(entry, env) for entry in value])
@@ -123,6 +123,7 @@ def rendered(text: str, context: Mapping[str, Any], env: Environment) -> Any:  #
     """Return the value of a template; a text without a template is returned unchanged."""
     if all(token == TOKEN_DATA for _, token, _ in env.lex(text)):
         return text
+    # Jinja makes all line ends of a template alike: of mixed ones, each becomes "\n".
     newlines = set(_NEWLINE.findall(text))
     if len(newlines) > 1:  # Jinja would make them equal, also inside a literal of SQL
         raise ConfigurationError(

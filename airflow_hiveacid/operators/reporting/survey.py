@@ -213,7 +213,7 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
     for root in facts.roots:
         is_major, why = decide(root.compactable, policy)
         plans.append((is_major is None, [root.name, kinds[is_major], why]))
-    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]
+    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]  # those due first
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
@@ -265,6 +265,7 @@ def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
     # A note has only the total number of rows in all partitions.
     if not is_one_write or version is None or len(version.partitions) > 1:
         return None
+    # An update writes a delete event and an insert event.
     first = version.deleted if directory.is_delete else version.inserted
     return None if first is None else first + (version.updated or 0)
 
