@@ -239,6 +239,7 @@ def _job(options: argparse.Namespace) -> str:
             try:
                 _output_of(command, _bin_dir(options))
             except errors.ConfigurationError:
+                # The result of a failed job has the job's own error, which says more than this one.
                 if not result_file.exists():
                     raise
             return _what_came_of(result_file)
