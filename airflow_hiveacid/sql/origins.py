@@ -172,6 +172,7 @@ class _Names:
         self.visible = Relation(columns=(*keys.items(), *rest))
 
     def every(self, name: str | None) -> Columns:
+        """Return the columns of `*`, or of `name.*`, if they are certain."""
         relation = self.visible if name is None else self.tables.get(name.lower())
         is_vague = self.open_tables if name is None else self.keys
         if relation is None or relation.open_table is not None or is_vague:
