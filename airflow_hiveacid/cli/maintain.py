@@ -92,7 +92,7 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
         records.append(record)
     records.sort(key=lambda record: -record["bytes_in"])
     listed = with_others(records, run)
-    # `run.tables` lacks a table whose check raised an unexpected error, but `listed` has it.
+    # `listed` may have failed tables that `run.tables` does not count; then this would be negative.
     fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in listed))
     yield from tables_answer(listed, options, fine=fine)
 

@@ -156,6 +156,7 @@ class _Names:
         # In Spark, the columns of USING come first. They may be those of either table.
         using = args.get("using") or ()
         keys: dict[str, Origins] = dict.fromkeys(key.name.lower() for key in using)
+        # The columns of files are not known, so they cannot be checked; `every` refuses their `*`.
         sides = () if self.open_tables or relation.open_table else (self.visible, relation)
         names = [[column for column, _ in side.columns] for side in sides]
         if len(keys) < len(using) or any(side.count(key) != 1 for side in names for key in keys):

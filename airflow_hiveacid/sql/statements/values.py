@@ -202,6 +202,7 @@ def _is_text(cell: Span) -> bool:
 
 
 def _is_no_text(cell: Span) -> bool:
+    """Return True if a cell is certainly not a string; False for NULL, DEFAULT and expressions."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)
