@@ -165,7 +165,7 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
 
 
 def _tables(options: argparse.Namespace) -> str:
-    """List the directory of a transactional table in each store, as the worker does."""
+    """List a table's directory in each store: without Spark, only this machine reads files."""
     from airflow_hiveacid.metastore.listed_tables import every_table  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.storage.stores.listing import list_files  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.storage.stores.locations import locate, open_location  # noqa: PLC0415 - as above

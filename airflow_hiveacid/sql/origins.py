@@ -422,6 +422,7 @@ def _certain(origins: Origins) -> frozenset[Origin]:
 
 
 def _field_of(origins: Origins) -> frozenset[Origin]:
+    """Return the origins of a field of a value; refuse several columns: any may be the field's."""
     certain_origins = _certain(origins)
     if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError

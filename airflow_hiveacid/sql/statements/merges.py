@@ -232,6 +232,7 @@ def _is_star(clause: _When, index: int) -> bool:
 def _update(
     clause: _When, action_node: exp.Expr, names: expressions.NameScope
 ) -> dict[str, str] | None:
+    """Return the values by column; None for `UPDATE SET *`."""
     _expect(clause.rest, 0, "SET")
     if not isinstance(action_node, exp.Update):
         clause.rest.fail("this is not an UPDATE", _FORM)
