@@ -222,6 +222,7 @@ def translations(span: Span) -> dict[int, str]:
 
 
 def _constants(span: Span) -> dict[int, str]:
+    """Drop the zeros at the end of decimals, as Hive does: 1.50 is 1.5."""
     changes = {}
     for index, token in enumerate(span.tokens):
         if token.kind is not Kind.NUMBER:

@@ -222,6 +222,7 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
         if token.word.startswith("/*"):
             _no_hint(script, token.start)
     edges = [0, *(edge for token in tokens for edge in (token.start, token.end)), len(script)]
+    # The gap before each token, from the end of the previous one, and the gap after the last.
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         gap = script[begin:end]
         if gap.strip():
