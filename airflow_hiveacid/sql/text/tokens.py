@@ -33,8 +33,13 @@ _LEXEME: Final = re.compile(
 _NO_TEXT: Final = re.compile("\x00|[\ud800-\udfff]")
 _MOST_CHARACTERS: Final = 1_000_000
 _MARK: Final = ":"
-# Hive takes these words for names, too; as clauses, they stand before a number.
+# Hive takes these words for names, too; as clauses, they stand behind a value, before a number.
 _CLAUSES_OF_NUMBERS: Final = frozenset({"LIMIT", "OFFSET"})
+_BEFORE_VALUES: Final = frozenset(
+    {"SELECT", "DISTINCT", "WHERE", "HAVING", "ON", "SET", "AND", "OR", "NOT", "IN", "IS", "AS"}
+    | {"CASE", "WHEN", "THEN", "ELSE", "LIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "INTERVAL"}
+    | {"GROUP BY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "PARTITION BY"}
+)
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BEFORE_PATH: Final = frozenset(")]'\"`:")
 _OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
@@ -173,15 +178,20 @@ def _with_parameters(
 
 
 def _is_name(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a word is certainly a name: after a dot, or `offset` without a number."""
+    """Return whether a word is certainly a name: after a dot, or `offset` in place of a value."""
     token = tokens[index]
-    if token.kind is not Kind.WORD:
+    if token.kind is not Kind.WORD or not index:
         return False
-    if index and tokens[index - 1].word == ".":
+    previous = tokens[index - 1]
+    if previous.word == ".":
         return True
     following = tokens[index + 1] if index + 1 < len(tokens) else None
-    is_clause = following is not None and (following.kind is Kind.NUMBER or following.word == _MARK)
-    return token.word in _CLAUSES_OF_NUMBERS and not is_clause
+    begins_number = following is not None and (
+        following.kind is Kind.NUMBER or following.word == _MARK
+    )
+    is_symbol = previous.kind is Kind.SYMBOL and previous.word not in {")", "]"}
+    is_value = is_symbol or previous.word in _BEFORE_VALUES
+    return token.word in _CLAUSES_OF_NUMBERS and is_value and not begins_number
 
 
 def _is_marker(script: str, token: Token, name: Token) -> bool:
