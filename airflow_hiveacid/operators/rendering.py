@@ -123,7 +123,6 @@ def rendered(text: str, context: Mapping[str, Any], env: Environment) -> Any:  #
     """Return the value of a template; a text without a template is returned unchanged."""
     if all(token == TOKEN_DATA for _, token, _ in env.lex(text)):
         return text
-    # Jinja makes all line ends of a template alike: of mixed ones, each becomes "\n".
     newlines = set(_NEWLINE.findall(text))
     if len(newlines) > 1:  # Jinja would make them equal, also inside a literal of SQL
         raise ConfigurationError(

@@ -142,7 +142,8 @@ def _casts_alike(cast: _Cast) -> bool:
         return not rest and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
     is_truth = first.word in {"TRUE", "FALSE"} and not rest
     # Hive drops the last zeros of 1.50, Spark keeps them.
-    has_zero = any(t.kind == "number" and "." in t.text and t.text[-1] in "0." for t in cast.value)
+    numbers = [t.text.upper().removesuffix("BD") for t in cast.value if t.kind == "number"]
+    has_zero = any("." in number and number[-1] in "0." for number in numbers)
     return not (name.startswith(_TEXTS) and (is_truth or has_zero))
 
 
