@@ -53,6 +53,7 @@ def main() -> int:
 def _resolve(
     uv: str, extras: str, *more: str, installed: dict[str, str] | None = None
 ) -> dict[str, str]:
+    """Return uv's version of each package; uv keeps those in `installed` if nothing forbids it."""
     airflow = next(
         line
         for line in (_ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()

@@ -50,6 +50,7 @@ def _cases(format_: str) -> Iterator[tuple[str, list[str]]]:
             text = below.replace("{stored}", FORMATS[format_]).replace("{only}", _INSERT_ONLY)
             for key, string in _OF_AVRO.items() if format_ == "avro" else ():
                 text = text.replace(key, string)
+            # A step begins after four blanks; a line with more blanks continues the step.
             steps = re.split(r"\n {4}(?! )", f"\n{text}")[1:]
             yield name, [" ".join(step.split()) for step in steps]
 

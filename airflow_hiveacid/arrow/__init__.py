@@ -6,13 +6,14 @@ This module has the limits of a statement that one process runs; above them, Spa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from airflow_hiveacid.format.errors import ConfigurationError, SparkNeededError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The largest work of one statement.
+    """The largest work of one statement; by default of a program that has its rows in memory.
 
     `rows` and `key_bytes` count the rows, and the stored bytes of the key and identity columns, in
     the stripes that statistics cannot exclude. One core decodes and looks up 10 million bigint keys
@@ -21,11 +22,11 @@ class Limits:
     DATA copies, or a compaction reads.
     """
 
-    rows: int = 20_000_000
-    key_bytes: int = 32 << 20
-    changed_rows: int = 100_000
-    memory_bytes: int = 512 << 20
-    file_bytes: int = 256 << 20
+    rows: int = 2_000_000_000
+    key_bytes: int = 16 << 30
+    changed_rows: int = 20_000_000
+    memory_bytes: int = 1 << 30
+    file_bytes: int = 16 << 30
 
     def __post_init__(self) -> None:
         """Refuse more memory than Arrow's strings can address."""
@@ -68,12 +69,12 @@ class Limits:
             )
 
 
-DEFAULT_LIMITS = Limits()
-LIBRARY_LIMITS = Limits(
-    rows=2_000_000_000,
-    key_bytes=16 << 30,
-    changed_rows=20_000_000,
-    memory_bytes=1 << 30,
-    file_bytes=16 << 30,
+LIBRARY_LIMITS: Final = Limits()
+TASK_LIMITS: Final = Limits(
+    rows=20_000_000,
+    key_bytes=32 << 20,
+    changed_rows=100_000,
+    memory_bytes=512 << 20,
+    file_bytes=256 << 20,
 )
-"""The limits of a program that has its rows in memory, and chose this process itself."""
+"""The limits of an Airflow task, which would use Spark for more."""

@@ -69,7 +69,8 @@ class KeyIndex:
 
     A key of several columns gets one code: column by column, the code so far and the position of
     the column's value are combined and numbered again. So codes stay below the number of source
-    rows.
+    rows. For each column, `values` are its distinct values, and `codes` the sorted combinations
+    that occur. `of_rows` is the number of each source row's key, -1 with a NULL.
     """
 
     values: tuple[pa.Array, ...]
@@ -115,6 +116,7 @@ def _combined(codes: Positions, positions: Positions, count: int) -> Positions:
 
 
 def _found(codes: Positions, key_codes: npt.NDArray[np.int64]) -> Positions:
+    """Return the position of each code in the sorted `key_codes`, or -1."""
     if not len(key_codes):
         return np.full(len(codes), -1, np.int64)
     positions = np.minimum(np.searchsorted(key_codes, codes), len(key_codes) - 1)

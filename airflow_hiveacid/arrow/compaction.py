@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 from typing import Final, TypeVar
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS
+from airflow_hiveacid.arrow import TASK_LIMITS
 from airflow_hiveacid.arrow.scan import CORES
 from airflow_hiveacid.format.errors import HiveAcidError, SparkNeededError
 from airflow_hiveacid.jobs.job import JobResult
@@ -32,7 +32,7 @@ _AT_ONCE: Final = min(CORES, 4)
 
 
 def compact_in_process(
-    job: WritingJob, most_bytes: int = DEFAULT_LIMITS.file_bytes, remedy: str = ""
+    job: WritingJob, most_bytes: int = TASK_LIMITS.file_bytes, remedy: str = ""
 ) -> JobResult:
     """Run a compaction job in threads of this process; see `prepared_compaction`."""
     return prepared_compaction(job, most_bytes, remedy)()
@@ -40,7 +40,7 @@ def compact_in_process(
 
 def prepared_compaction(
     job: WritingJob,
-    most_bytes: int = DEFAULT_LIMITS.file_bytes,
+    most_bytes: int = TASK_LIMITS.file_bytes,
     remedy: str = "",
     excused: tuple[type[HiveAcidError], ...] = (),
 ) -> Callable[[], JobResult]:
@@ -49,7 +49,7 @@ def prepared_compaction(
     Failures of the kinds `excused` do not pause a partition, because another engine tries next.
 
     Raises SparkNeededError, with the remedy, before anything is changed, if the partitions that are
-    due have more than `most_bytes` to read in all. After the end of the window they are only left.
+    due have more than `most_bytes` to read in all; not for a plan, nor after the window's end.
     """
     plan = planned_tables(job)
     size = sum(outcome.bytes_in for _, outcome in plan.due)
@@ -69,7 +69,7 @@ def prepared_compaction(
 
 
 def _remedy(plan: TablesPlan, most_bytes: int) -> str:
-    """Return what to do about a plan that reads too much; one partition alone may do so."""
+    """Return what to do about a plan that reads too much; no limit helps if one partition does."""
     remedy = "Use engine='auto' or 'spark'"
     if any(outcome.bytes_in > most_bytes for _, outcome in plan.due):
         return remedy

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow import TASK_LIMITS, Limits
 from airflow_hiveacid.arrow.search import EventMaker, FileRows, Search
 from airflow_hiveacid.arrow.statements import ArrowStatement, planned
 from airflow_hiveacid.format.conflicts import DataOperation
@@ -152,6 +152,7 @@ class _RowComparison(Comparison[TableView]):
                 for name in IDENTITY_COLUMNS
             ),
         ]
+        # In order of partition, row ID and state, a row that both states have is two neighbours.
         order = np.lexsort((state, *keys[::-1]))
         is_same = np.ones(len(order) - 1, dtype=bool)
         for key in keys:
@@ -205,12 +206,12 @@ def _by_partition(partitions: int, counts: Iterable[tuple[FileRows, int]]) -> li
 log = logging.getLogger("hiveacid")
 
 
-def run_in_process(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> JobResult:
+def run_in_process(job: WritingJob, limits: Limits = TASK_LIMITS) -> JobResult:
     """Run a job's statements or restore in this process, as one transaction; see `Run.result`."""
     return prepared_job(job, limits)()
 
 
-def prepared_job(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> Callable[[], JobResult]:
+def prepared_job(job: WritingJob, limits: Limits = TASK_LIMITS) -> Callable[[], JobResult]:
     """Check a job's statements against their tables; return the function that runs the job."""
     if isinstance(job.spec.job, RestoreSpec):
         return partial(restore, job, limits, lambda one: run_statements(job, [one], limits))
@@ -224,11 +225,12 @@ def prepared_job(job: WritingJob, limits: Limits = DEFAULT_LIMITS) -> Callable[[
 
 
 def run_statements(
-    job: WritingJob, changes: Sequence[ArrowStatement], limits: Limits = DEFAULT_LIMITS
+    job: WritingJob, changes: Sequence[ArrowStatement], limits: Limits = TASK_LIMITS
 ) -> JobResult:
     """Run planned statements in this process, as one transaction; see `Run.result`."""
     check_order([change.step for change in changes])
     first = changes[0]
+    # Why a restart cannot use the staged files, or None.
     not_kept = (
         SEVERAL
         if len(changes) > 1

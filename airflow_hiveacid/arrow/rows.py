@@ -156,6 +156,7 @@ class _Conversion:
             raise self._mismatch(hive_type, source)
         try:
             if pa.types.is_decimal(target) and pa.types.is_integer(source):
+                # Arrow casts an integer only to a decimal that can hold all values of its type.
                 values = values.cast(pa.decimal256(_WIDEST, target.scale))
             result = values.cast(target)
             if pa.types.is_timestamp(target) and target.unit in _COARSE:

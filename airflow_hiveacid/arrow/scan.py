@@ -39,7 +39,7 @@ CORES: Final = len(os.sched_getaffinity(0))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Piece:
-    """A piece of work, the typed values of its partition, and what remains of the condition."""
+    """Work, the typed values of its partition, and the rest of the condition (None: all rows)."""
 
     work: arrow_scan.ScanPiece | arrow_scan.PlainPiece
     values: Mapping[str, pa.Scalar]
@@ -100,6 +100,7 @@ def plan_scan(view: TableView, schema: pa.Schema, condition: Condition | None) -
     for position, info in enumerate(view.partitions):
         constants = partition_constants(table, info.name, columns)
         rest = True if condition is None else reduced(condition, constants)
+        # False: no row of the partition meets the condition. True: each one does.
         if not isinstance(rest, bool) or rest:
             values[position] = _values(table, info, schema)
             rests[position] = None if isinstance(rest, bool) else rest
@@ -122,7 +123,7 @@ def _acid_works(
     files = [file for file in files if stripes.get(file.number) != ()]
     for together, part in arrow_scan.read_together(files, CORES):
         position, first = together[0].partition, together[0].number
-        chosen = part
+        chosen = part  # None, as for files that are read together, means all stripes
         if len(together) == 1 and first in stripes:
             chosen = tuple(s for s in stripes[first] if part is None or s in part)
         if chosen != ():
@@ -163,7 +164,7 @@ def _plain_works(
 def _stripes(
     table: TableInfo, files: Sequence[arrow_scan.TargetFile], rests: Mapping[int, Condition | None]
 ) -> dict[int, tuple[int, ...]]:
-    """Return the stripes that may have a row, by file number, of files with some that have none."""
+    """Return the stripes that may have a row, by file number; leave out files read whole."""
 
     def reached(file: arrow_scan.TargetFile) -> tuple[int, ...] | None:
         rest = rests[file.partition]

@@ -1,7 +1,7 @@
 """The search for the live rows that a statement changes, and the events of found and new rows.
 
 No columns are read but those that the pick of a batch's rows needs. Stripes whose statistics
-exclude the condition are not read, and delete events only for files with a picked row.
+exclude the condition are not read. Delete events are read only for files with a picked row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _INTEGER_KINDS: Final = frozenset({TypeKind.BYTE, TypeKind.SHORT, TypeKind.INT, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRows:
-    """Live rows of one file: `rows` has the root columns without `row`, `columns` what was read."""
+    """Live rows of one file: `rows` has the root columns but `row`, `columns` those of `Search`."""
 
     file: TargetFile
     rows: pa.RecordBatch
@@ -84,7 +84,8 @@ class Search:
         """Return the live rows, file by file, in order of row ID; SparkNeededError if too many."""
         reading = [part for part in self._files(view) if part.stripes]
         limits.check_reading(sum(part.rows for part in reading), 0)
-        limits.check_reading(0, sum(part.key_bytes(limits.key_bytes) for part in reading))
+        if sum(part.stripe_bytes for part in reading) > limits.key_bytes:
+            limits.check_reading(0, sum(part.key_bytes for part in reading))
         file_rows: list[FileRows] = []
         rows = size = 0
         for part in reading:
@@ -137,10 +138,14 @@ class _FilePart:
     def rows(self) -> int:
         return sum(self.tail.stripes[number].rows for number in self.stripes)
 
-    def key_bytes(self, most: int) -> int:
-        """Return the stored bytes of the columns; 0 if the stripes have at most `most` bytes."""
-        if sum(self.tail.stripes[number].length for number in self.stripes) <= most:
-            return 0
+    @property
+    def stripe_bytes(self) -> int:
+        """The stored bytes of all columns in the stripes."""
+        return sum(self.tail.stripes[number].length for number in self.stripes)
+
+    @property
+    def key_bytes(self) -> int:
+        """The stored bytes of the columns to read; reads the stripes' footers."""
         return stream_bytes(self.file.data.fs, self.tail, self.column_ids, self.stripes)
 
     def live(self, write_ids: ValidWriteIdList, pick: Pick | None) -> Iterator[FileRows]:
@@ -217,7 +222,7 @@ def _part_of(
     table: TableInfo, names: tuple[str, ...], file: TargetFile, partition: _Partition
 ) -> _FilePart:
     tail = file.data.tail()
-    # before statistics choose stripes: those of a row change of Hive 2 are not those of its row
+    # Before stripes are chosen: statistics of row changes of Hive 2 are not those of the old rows.
     check_rows(file.data, tail)
     fields = _fields(table, file, tail, names)
     stripes = _stripes(table, tail, fields, partition.reach)
@@ -261,7 +266,7 @@ def _stripes(
 def _ranges(
     table: TableInfo, tail: OrcTail, fields: Sequence[FieldPlan], stripe: int
 ) -> dict[str, tuple[Constant, Constant]]:
-    """Return the ranges of whole-number and date columns in one stripe; writers shorten strings."""
+    """Return the ranges of columns in one stripe; none for strings, which writers shorten."""
     types = {column.name: column.type for column in table.columns}
     ranges: dict[str, tuple[Constant, Constant]] = {}
     for field in fields:
@@ -314,6 +319,7 @@ def partition_constants(
     return values
 
 
+# The positions of both clauses in `WritePlan.given`.
 UPDATE_CLAUSE: Final = 0
 INSERT_CLAUSE: Final = 1
 

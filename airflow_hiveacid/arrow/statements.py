@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow import TASK_LIMITS, Limits
 from airflow_hiveacid.arrow.columns import (
     KeyIndex,
     Positions,
@@ -112,7 +112,7 @@ def planned(  # noqa: PLR0911 - one for each kind of statement
     spec: StatementSpec,
     statement: simple.SimpleStatement | RowInsert | RowMerge,
     client: MetastorePort,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits = TASK_LIMITS,
 ) -> ArrowStatement:
     """Return a statement with its locks and the function that makes its events or files."""
     table = statement.table
@@ -193,6 +193,7 @@ class RowPartitions:
         columns = [values[column.name] for column in table.partition_columns]
         for column in columns:
             encoded = column.dictionary_encode(null_encoding="encode")
+            # A number for each combination; renumbered, so that it stays below the number of rows.
             codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
             codes = np.unique(codes, return_inverse=True)[1]
         _, first, of_rows = np.unique(codes, return_index=True, return_inverse=True)
@@ -256,6 +257,7 @@ def _change(
 def _reached(
     table: TableInfo, condition: Condition | None, client: MetastorePort
 ) -> Callable[[], Touched]:
+    """Return a function that finds the partitions to lock; `Touched()` means the whole table."""
     columns = [c.name for c in table.partition_columns if c.name in columns_of(condition)]
     if condition is None or not columns:
         return Touched
@@ -307,6 +309,7 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
     events = EventMaker(table, event_columns)
     matched = np.zeros(index.size, dtype=bool)
     batches: list[pa.RecordBatch] = []
+    changed = 0
     changes = updates is not None or statement.deletes
     for rows in parts:
         codes = index.look_up([rows.columns[name] for name in names])
@@ -316,20 +319,21 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
         pairs, source = _pairs(rows, codes, index, limits)
         _check_unchanged(statement, pairs, source)
         if changes:
+            changed += pairs.rows.num_rows
             batches.append(events.deletes(view, pairs))
         if updates is not None:
             values = {name: array.take(source) for name, array in updates.items()}
             batches.append(events.updates(view, pairs, values))
     if statement.inserts is not None:
+        # A source row is new if its key has a NULL or matched no row; all are, if no row has a key.
         new = np.flatnonzero(
             ~((index.of_rows >= 0) & matched[index.of_rows])
             if index.size
             else np.ones(statement.rows, dtype=bool)
         )
+        changed += len(new)
         batches += _new_rows(table, statement.inserts, events, new, statement.rows)
-    limits.check_changes(
-        sum(batch.num_rows for batch in batches), sum(batch.nbytes for batch in batches)
-    )
+    limits.check_changes(changed, sum(batch.nbytes for batch in batches))
     return EventBatches(
         batches=batches,
         updated=frozenset() if assigned is None else frozenset(rows.file.number for rows in parts),
@@ -340,13 +344,14 @@ def _merge_events(statement: RowMerge, view: TableView, limits: Limits) -> Event
 def _pairs(
     found: FileRows, codes: np.ndarray, index: KeyIndex, limits: Limits
 ) -> tuple[FileRows, pa.Array]:
-    """Return each found row once for each source row with its key, and these source rows."""
+    """Return each pair of a found row and a source row with its key; the writer refuses doubles."""
     order = np.argsort(index.of_rows, kind="stable")
     sorted_codes = index.of_rows[order]
     first = np.searchsorted(sorted_codes, codes, "left")
     counts = np.searchsorted(sorted_codes, codes, "right") - first
     limits.check_changes(int(counts.sum()))
     positions = np.repeat(np.arange(len(codes)), counts)
+    # Of each pair: the place of its source row among those with the key of its found row.
     offsets = np.arange(len(positions)) - np.repeat(np.cumsum(counts) - counts, counts)
     source = order[np.repeat(first, counts) + offsets]
     indices = pa.array(positions)

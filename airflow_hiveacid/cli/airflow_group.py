@@ -71,7 +71,7 @@ def _running(command: Command) -> Callable[[argparse.Namespace], None]:
 
 
 def _with_connection(command: Command, options: argparse.Namespace) -> argparse.Namespace:
-    """Set the default connection; options that only the `hiveacid` program has become None."""
+    """Set the default connection, except for `--location`; the program's own options are None."""
     for name in METASTORE_NAMES if command.calls_metastore else ():
         setattr(options, name, None)
     if command.calls_metastore and getattr(options, "location", None) is None:

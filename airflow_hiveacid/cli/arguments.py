@@ -139,7 +139,7 @@ def version_arguments(of: str) -> tuple[Argument, ...]:
             "--timestamp",
             metavar="TIME",
             type=by("airflow_hiveacid.cli.values:version_at"),
-            help=f"{of} at this time, such as 2026-11-19T02:00Z, yesterday or '2 days ago'",
+            help=f"{of} at this time, such as 2026-11-19T02:00Z, today or '2 days ago'",
         ),
         argument("--tag", metavar="NAME", type=by(parse, "tag "), help=f"{of} with this tag"),
     )

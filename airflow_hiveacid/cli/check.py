@@ -165,7 +165,7 @@ def _bin_dir(options: argparse.Namespace) -> str | None:
 
 
 def _tables(options: argparse.Namespace) -> str:
-    """List the directory of a transactional table in each store, as the worker does."""
+    """List a table's directory in each store: without Spark, only this machine reads files."""
     from airflow_hiveacid.metastore.listed_tables import every_table  # noqa: PLC0415 - needs Thrift
     from airflow_hiveacid.storage.stores.listing import list_files  # noqa: PLC0415 - needs pyarrow
     from airflow_hiveacid.storage.stores.locations import locate, open_location  # noqa: PLC0415 - as above
@@ -239,6 +239,7 @@ def _job(options: argparse.Namespace) -> str:
             try:
                 _output_of(command, _bin_dir(options))
             except errors.ConfigurationError:
+                # The result of a failed job has the job's own error, which says more than this one.
                 if not result_file.exists():
                     raise
             return _what_came_of(result_file)

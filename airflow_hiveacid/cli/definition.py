@@ -290,7 +290,7 @@ _MAINTAIN: Final = (
         function="maintain:compact",
         description=(
             "Compact the partitions that need it, as HiveAcidCompactOperator does. Requires"
-            " PySpark, except if no partition is due."
+            " PySpark if the partitions that are due are large."
         ),
         arguments=(TABLE, *_COMPACT),
     ),
@@ -413,7 +413,7 @@ _PAST: Final = (
         function="maintain:restore",
         description=(
             "Restore every partition of a table to exactly the rows of a version, in one"
-            " transaction. Requires PySpark, except with --dry-run, or if no partition has changed."
+            " transaction. Requires PySpark if the partitions that have changed are large."
         ),
         arguments=(TABLE, *version_arguments("restore the version"), DRY_RUN, OUTPUT),
         exactly_one=_VERSION_NAMES,
@@ -509,7 +509,7 @@ EXAMPLES: Final[Mapping[str, tuple[str, str]]] = {
     "history": ("history sales.orders", "history sales.orders --limit 0 -o csv"),
     "tag": ("tag sales.orders closing --keep-for '10 years'", "tag sales.orders closing --remove"),
     "keep": ("keep sales.orders --readable-for '7 days'", "keep sales.orders --off"),
-    "restore": ("restore sales.t --timestamp yesterday --dry-run", "restore sales.t --version 12"),
+    "restore": ("restore sales.t --timestamp today --dry-run", "restore sales.t --version 12"),
     "check": ("check", "check --job-in sales"),
     "spark-environment": ("spark-environment /opt/spark", "spark-environment /opt/spark --s3"),
 }

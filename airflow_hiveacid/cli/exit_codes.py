@@ -1,6 +1,6 @@
 """What a command's error says besides its text: the exit status, and names that do exist.
 
-The exit status shows whether a retry can help.
+The exit status shows whether a retry can help. `jobs.job.ExitCode` is that of a Spark job.
 
 Example:
     >>> did_you_mean("helth", ["health", "history"])
@@ -116,6 +116,7 @@ def suggestion(error: errors.HiveAcidError, options: argparse.Namespace) -> str:
 
 
 def _names_like(client: MetastorePort, name: str) -> Iterator[str]:
+    """Yield similar names of databases or tables; for a pattern, the same in similar databases."""
     db, dot, pattern = name.partition(".")
     for database in get_close_matches(db, client.list_databases()[:_MOST_NAMES]):
         if not pattern.isidentifier():  # a database, or a pattern of its tables

@@ -136,7 +136,7 @@ def _share(ratio: float | None) -> str:
 def _measured(
     options: argparse.Namespace, pattern: str, result_of: Callable[[MeasuredTable], _R]
 ) -> dict[str, _R | HiveAcidError]:
-    """Measure the matching tables in parallel; leave out those that are dropped meanwhile."""
+    """Measure the tables in parallel; return results or errors by name, without dropped tables."""
     given = _given_thresholds(options)
     with cli_metastore.connected(options) as client:
         listed = dict(transactional_tables(client, [pattern]))
@@ -203,6 +203,7 @@ def _by_cause(findings: Mapping[str, Sequence[Finding]]) -> list[output.Record]:
         (table, finding), *others = group
         tables = list(dict.fromkeys(name for name, _ in group))
         cause = joined([one.cause or one.what for _, one in group])
+        # A single finding has its own numbers; several have only their cause in common.
         texts = (cause if others else finding.what, finding.remedy)
         what, remedy = (_general(text, table) if len(tables) > 1 else text for text in texts)
         state = urgency.state
@@ -276,6 +277,7 @@ def _kept(outcomes: Sequence[CleaningOutcome]) -> Iterator[Finding]:
     waited_for = {r for outcome in outcomes for r in outcome.waited_for}
     paths = counted(path.why for outcome in outcomes for path in outcome.kept)
     for why, number in paths.items():
+        # If a path waits for a reader, the reason begins with that reader's text.
         by_reader = [r for r in waited_for if why.startswith(str(r))]
         yield Finding(
             about="cleaning",

@@ -29,7 +29,7 @@ _ONLY_WITH_LOCATION: Final = ("write_ids", "txns", "schema", "insert_only")
 
 
 def scan(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the visible rows in batches."""
+    """Yield the visible rows: JSON and YAML in batches, the other forms as one text."""
     _check(options, needed=("write_ids", "schema"))
     default = _DEFAULT_LIMIT if options.output == "table" else 0
     limit = default if options.limit is None else options.limit
@@ -134,6 +134,7 @@ def _seen(write_ids: ValidWriteIdList) -> str:
 
 
 def _check(options: argparse.Namespace, needed: Sequence[str]) -> None:
+    """Check that the options fit a table or `--location`, which needs the options in `needed`."""
     by_table = options.table is not None
     if by_table == (options.location is not None):
         raise ConfigurationError("give either TABLE, such as demo.orders, or --location")

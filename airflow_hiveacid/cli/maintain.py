@@ -92,6 +92,7 @@ def _plan_by_table(run: TablesPlan, options: argparse.Namespace) -> Iterator[str
         records.append(record)
     records.sort(key=lambda record: -record["bytes_in"])
     listed = with_others(records, run)
+    # `listed` may have failed tables that `run.tables` does not count; then this would be negative.
     fine = max(0, run.tables - sum(record["state"] != SKIPPED for record in listed))
     yield from tables_answer(listed, options, fine=fine)
 
@@ -116,7 +117,7 @@ def _result(
     with_spark: str,
     lack: Callable[..., ConfigurationError],
 ) -> JobResult:
-    """Run a job with the engine in this process; if it needs Spark, by a function of that room."""
+    """Run a job without Spark or, if it needs Spark, by the function `with_spark` of `spark`."""
     endpoint = cli_metastore.endpoint_of(options)
     # Each call of the command is a separate job.
     key = f"{kind_of(job)}/{options.table}/{uuid.uuid4().hex}"

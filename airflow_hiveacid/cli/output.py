@@ -209,6 +209,7 @@ def _drawn(drawn: Table) -> str:
     from rich.console import Console  # noqa: PLC0415 - only tables need it
 
     text = io.StringIO()
+    # While a command runs, `sys.stdout` is standard error (`program.run`).
     is_terminal = sys.__stdout__ is not None and sys.__stdout__.isatty()
     console = Console(
         file=text,

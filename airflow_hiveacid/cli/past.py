@@ -70,7 +70,7 @@ def _version(record: output.Record) -> str:
 
 
 def _committed(record: output.Record) -> str:
-    """Return the time of a commit to the second; if the time is unknown, return its known bound."""
+    """Return a commit's time to the second if its bounds share a minute, else its known bound."""
     lower_bound, upper_bound = record["committed_after"], record["committed_by"]
     if upper_bound is None:
         return "unknown" if lower_bound is None else f"after {_to_second(lower_bound)}"
@@ -99,8 +99,9 @@ def _summary(found: TableHistory) -> Iterator[str]:
     elif found.oldest:
         yield f"the oldest readable version is {found.oldest}, the newest {found.newest}"
     else:
+        # Without an open write ID, cleaning is no cause, because the newest version has its files.
         why = ", because a partition was dropped" if open_ is None else ""
-        if open_ is not None and open_ > 1:  # otherwise, version `open_ - 1` could be read
+        if open_ is not None and open_ > 1:  # the open write ID does not prevent `open_ - 1`
             why = ", because files were cleaned or a partition was dropped"
         yield f"no version can be read by its number{why}; the newest is {found.newest}"
     if open_ is not None:

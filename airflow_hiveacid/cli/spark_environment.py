@@ -70,7 +70,7 @@ def other_environment(name: str, options: argparse.Namespace) -> str:
     directory = spark_bin_dir(None, options.conn_id)
     python = Path(directory or "DIR/bin") / "python"
     command = f"{python} -m airflow_hiveacid {name} {options.table}"
-    if options.conn_id is not None:  # which that environment does not know
+    if options.conn_id is not None:  # Spark's environment has no Airflow connections
         command += f" --metastore {','.join(cli_metastore.endpoint_of(options).uris)}"
     run = f"run `{command}` with the same other options"
     is_ready = directory is not None and python.exists()
@@ -101,6 +101,7 @@ def make(
             " would overwrite its files; give a directory of its own to Spark's environment"
         )
     programs = home / "bin"
+    # An existing environment keeps its PySpark, if this release supports it.
     if pyspark is None and not (programs / "spark-submit").exists():
         pyspark = NEWEST_TESTED
     requirement = pyspark_requirement(pyspark)
@@ -184,6 +185,7 @@ def pack(directory: str, archive: str) -> Iterator[str]:
 
 
 def _packed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """Return an entry of the archive, or None to leave it out; of programs, keep only Python."""
     parts = Path(entry.name).parts
     module_path = parts[parts.index("site-packages") + 1 :] if "site-packages" in parts else ()
     package = module_path[0].partition("-")[0] if module_path else ""

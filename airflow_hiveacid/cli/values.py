@@ -60,5 +60,5 @@ def moment(text: str, now: datetime) -> datetime:
         return datetime.fromisoformat(text.strip())
     except (ValueError, OverflowError) as error:
         raise ConfigurationError(
-            f"timestamp {text!r} is not a time; write 2026-11-19T02:00Z, yesterday or '2 days ago'"
+            f"timestamp {text!r} is not a time; write 2026-11-19T02:00Z, today or '2 days ago'"
         ) from error

@@ -106,6 +106,7 @@ def looking(options: argparse.Namespace, *, holds_files: bool) -> Iterator[Table
                 if not version.is_now:
                     view = _as_of(client, view, txn, version)
                 elif table.kind is TransactionalKind.INSERT_ONLY:
+                    # Refuse files that an unfinished conversion has moved; the list is not needed.
                     list_in_place(table, view.partitions)
                 yield view
             return

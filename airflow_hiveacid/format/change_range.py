@@ -41,7 +41,7 @@ class ChangeType(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRange:
-    """The write IDs that are visible in `until`, but not in `since`, which it includes."""
+    """The write IDs that are visible in `until`, but not in `since`; `until` includes `since`."""
 
     since: ValidWriteIdList
     until: ValidWriteIdList
@@ -84,7 +84,7 @@ class ChangeSegment:
         """Return whether all visible inserts in a directory of `fresh` belong to the range."""
         name = next(d.name for d in self.state.live if d.text == directory)
         if not isinstance(name, DeltaName):
-            return True
+            return True  # the base of an overwrite has one write ID
         visible_count = self.part.until.visible_within(name.low, name.high)
         return self.part.count_within(name.low, name.high) == visible_count
 
@@ -142,6 +142,7 @@ def segments_of(  # noqa: PLR0913 - the reader, the root, the range, and what is
         return ()
     today = resolve(listing, now, txns, kind)
     oldest = _oldest_live(today, now, kind)
+    # If every write of the range is newer, the live files show all of its changes.
     if not part.count_within(_FIRST, oldest):
         segments = _of_live(listing, today, part, txns, kind)
         if segments is not None:
@@ -173,7 +174,7 @@ def _of_live(
     txns: ValidTxnList | None,
     kind: TransactionalKind,
 ) -> tuple[ChangeSegment, ...] | None:
-    """Return the range as one segment of live deltas; None if the live base covers the range."""
+    """Return the range as one segment; None if the range's end needs files that are not live."""
     try:
         state = resolve(listing, part.until, txns, kind)
     except NotEnoughHistoryError:
@@ -204,13 +205,14 @@ def _of_kept(
         within = part
         if end is not None:
             within = replace(part, until=up_to(part.until, WriteId(end - 1)))
+        # The first segment begins with a base below the range, a later one with an overwrite's.
         if begin is not None:
             usable = {t for t, w in _overwrites(listing, bases) if w == begin}
         usable_listing = listing.without(set(bases) - usable)
         if kind is TransactionalKind.INSERT_ONLY:
             usable_listing = _apart(usable_listing, now, within, txns)
         segment = _segment(resolve(usable_listing, within.until, txns, kind), within, end)
-        if end is not None or segment.fresh:
+        if end is not None or segment.fresh:  # the overwrite at the end deletes rows without events
             yield segment
         begin = end
 

@@ -154,7 +154,7 @@ class Codec:
         origin, args = get_origin(hint), get_args(hint)
         if isinstance(hint, NewType):
             return self._reader(hint.__supertype__)
-        if hint == JsonValue:
+        if hint == JsonValue:  # before the unions, because it is one
             return lambda data, _path: data
         if origin in (Union, types.UnionType):
             return self._union(args)
@@ -190,7 +190,7 @@ class Codec:
         if hint in self._numbers:
             return partial(_bounded, self._numbers[hint])
         if dataclasses.is_dataclass(hint):
-            # The caller has read a value whose type another field names.
+            # If another field names the value's type, the caller has already read the value.
             return lambda data, path: (
                 data if isinstance(data, hint) else self._object(hint, data, path)
             )

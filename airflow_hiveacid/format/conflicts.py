@@ -72,7 +72,7 @@ class MetastoreGeneration(enum.Enum):
 
 
 class DataOperation(enum.Enum):
-    """An operation on a table or partition; a MERGE is the operations of its clauses."""
+    """An operation on a table or partition; a MERGE counts as an UPDATE."""
 
     SELECT = "select"
     INSERT = "insert"
@@ -166,9 +166,10 @@ def may_share(
 ) -> bool:
     """Return whether a transaction can get `requested` while another transaction holds `held`.
 
-    A read lock on a database blocks none on its tables (TxnHandler.ignoreConflict). A held type
-    that is unknown, or that the generation lacks, is incompatible: a distribution may have added
-    it. Raises MetastoreVersionError if the generation lacks the requested type.
+    A read lock on a database and an exclusive lock on a table do not block each other, in either
+    order (TxnHandler.ignoreConflict). A held type that is unknown, or that the generation lacks, is
+    incompatible: a distribution may have added it. Raises MetastoreVersionError if the generation
+    lacks the requested type.
     """
     table = _COMPATIBLE[generation]
     if requested not in table:
@@ -243,7 +244,7 @@ class Meeting:
 
 
 def _cells(*rows: str) -> Mapping[Meeting, ConflictOutcome]:
-    """Parse a printed table: earlier jobs by row, later ones by column, as in WriteKind."""
+    """Parse rows for earlier, columns for later jobs: OVERWRITE, INSERT, CHANGE, MINOR, MAJOR."""
     return {
         Meeting(earlier=earlier, later=later): ConflictOutcome(letter)
         for earlier, row in zip(WriteKind, rows, strict=True)
@@ -290,9 +291,9 @@ def lock_under(
     """Return the lock to request before this operation on a transactional table.
 
     On Hive 3.1, shared write locks wait for each other, so STRICT requests shared read locks: both
-    jobs run, but only the first commit succeeds, as it checks every commit. A Hive 4 metastore does
-    not check commits of Hive's own updates, so there our shared write lock, compatible with others
-    of ours, makes these updates wait.
+    jobs run, but only the first commit succeeds, as Hive 3.1 checks every commit. A Hive 4
+    metastore does not check commits of Hive's own updates, so there our shared write lock,
+    compatible with others of ours, makes these updates wait.
     """
     is_strict = policy is ConflictPolicy.STRICT and generation is MetastoreGeneration.V3
     return _R if is_strict and operation in {_U, _D} else lock_type_for(operation)

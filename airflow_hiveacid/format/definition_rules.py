@@ -131,6 +131,7 @@ def partition_spelling(text: str, column_type: str) -> str:
 
 
 def _integer(text: str, bits: int) -> str | None:
+    # A number of this type is shorter than its bits; `int` refuses very long texts.
     if not _INTEGER.match(text) or len(text) > bits:
         return None
     number, half = int(text), 1 << (bits - 1)

@@ -1,7 +1,5 @@
 """The contents of a root: files, listings, directories with their status, and small files.
 
-After a compaction, the number is 0: files that it would write as small files again do not count.
-
 Example:
     >>> from airflow_hiveacid.format.directories import FileEntry
     >>> names = ("base_2/bucket_00000", "delta_3_3/bucket_00000", "delta_4_4/bucket_00001")
@@ -109,8 +107,8 @@ class AcidDirectory:
     `visibility` is SOME if a reader must check each row, ALL if every row is visible, and NONE if
     no row is. `why` is the reason for the status, in one line.
     `is_resolved` is False while the directory has a write ID that is open or above the high
-    watermark. `superseded_by` names the live directory that made this one obsolete. `modified_s` is
-    the newest modification time of all files inside, including hidden files.
+    watermark. `superseded_by` names the directory, perhaps obsolete too, that replaces this one.
+    `modified_s` is the newest modification time of all files inside, including hidden files.
     """
 
     name: BaseName | DeltaName
@@ -207,8 +205,8 @@ def result_of(name: str) -> object:
 def combined(sizes: Sequence[int]) -> list[int]:
     """Return, for each file of an insert-only table, the number of the file that takes its rows.
 
-    Consecutive files are combined, up to about `COMBINED_FILE_BYTES`. The numbers ascend, with gaps
-    after a larger file.
+    If the files are placed end to end, those that begin in one span of `COMBINED_FILE_BYTES` are
+    combined. The numbers of the spans ascend, with gaps after a larger file.
 
     Example:
         >>> combined([100 << 20, 200 << 20, 900 << 20, 1 << 20])

@@ -137,7 +137,7 @@ def encode(bucket_id: BucketId, statement_id: StatementId | None = None) -> Buck
 
 
 def decode(bucket_property: BucketProperty) -> BucketIdentity:
-    """Decode a bucket property, or raise InvalidNameError; Trino may set reserved bits."""
+    """Decode a bucket property without its reserved bits (Trino's), or raise InvalidNameError."""
     version = bucket_property >> VERSION_SHIFT
     if not 0 <= bucket_property <= _INT_MAX or version > BucketCodec.V1:
         raise InvalidNameError(name=str(bucket_property), what="bucket property")

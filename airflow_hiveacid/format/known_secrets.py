@@ -57,7 +57,10 @@ def without_secrets(text: str) -> str:
 
 
 def uncut(text: str) -> tuple[int, int]:
-    """Return the bounds of the part of a text without a part of a secret cut between lines."""
+    """Return the bounds of the part of a text that is left without parts of cut secrets.
+
+    A text of whole lines may begin with the last lines of a secret, and end with the first lines.
+    """
     begin, end = 0, len(text)
     for form in chain.from_iterable(tuple(_known.values())):
         for cut in (newline.end() for newline in re.finditer("\n", form)):

@@ -165,16 +165,17 @@ class Promises:
         return frozenset(w for compaction in self.own for w in compaction.aborted)
 
     def is_broken(self, entry_ids: Collection[int]) -> bool:
-        """Return whether another program, by these queue entries, has compacted the table."""
+        """Return True if nothing is kept, or a queue entry is another program's compaction."""
         if self.keeping is None or self.has_ended:
             return True
         ours = {compaction.entry_id for compaction in self.own}
         return any(i > self.keeping.last_entry_id and i not in ours for i in entry_ids)
 
     def of(self, partition: PartitionName) -> Guarantee | None:
-        """Return the guarantee for one partition, without the versions of a `Reset`, or None."""
+        """Return one partition's guarantee, above its horizons and resets; None if none is kept."""
         if self.keeping is None or self.has_ended:
             return None
+        # A partition that is not in `roots` was added after keeping began.
         guarantee = self.keeping.roots.get(partition, Guarantee(floor=WriteId(0)))
         floor = max(guarantee.floor, self._ends.get(partition, guarantee.floor))
         return Guarantee(floor=floor, evidence=guarantee.evidence)
@@ -269,7 +270,7 @@ class LedgerEntry:
     def is_twin(self, other: LedgerEntry) -> bool:
         """Return True if both are entries of one transaction, as its tables' ledgers have them.
 
-        A damaged entry still counts by its name.
+        A damaged entry still counts, by the numbers in its file's name.
         """
         if (self.txn_id, self.generation) != (other.txn_id, other.generation):
             return False
@@ -280,7 +281,7 @@ def doubt_of(entry: LedgerEntry, write_ids: ValidWriteIdList, txns: ValidTxnList
     """Return why the metastore contradicts a confirmed entry; "" if they agree.
 
     A write ID stays visible after its rows are compacted, and after the table is truncated. In
-    `write_ids`, which the reader sees, its own write ID must be open.
+    `write_ids`, the list of a reader's snapshot, the reader's own write ID must be open.
     """
     if entry.txn_id > txns.high_watermark:
         return _doubt(

@@ -58,6 +58,7 @@ def committed_since(
     have been merged and removed. So a compacted one that covers such a write ID counts as an
     insert, which conflicts with the fewest operations.
     """
+    # Find the write IDs that were committed between `began` and `seen`.
     later = range(began.high_watermark + 1, seen.high_watermark + 1)
     news = [w for w in sorted(map(WriteId, (*began.open, *later))) if seen.is_visible(w)]
     writes = []

@@ -110,7 +110,7 @@ def _judge_base(
 
 
 def _judge_compacted_base(base: AcidDirectory, write_ids: ValidWriteIdList) -> AcidDirectory:
-    first = min(WriteId(1), base.high)
+    first = min(WriteId(1), base.high)  # so that the range of a base_0 is not empty
     base = replace(base, is_resolved=write_ids.is_resolved(first, base.high))
     if not write_ids.is_valid_base(base.high):
         return _not_read(base, DirectoryStatus.INVISIBLE, _why_hidden(first, base.high, write_ids))
@@ -189,6 +189,7 @@ def _require_history(
 def _choose_deltas(
     usable: Sequence[AcidDirectory], base: AcidDirectory | None, write_ids: ValidWriteIdList
 ) -> dict[str, AcidDirectory]:
+    """Return usable deltas with status, by name; of one range, only the last compaction counts."""
     last = {_kind_and_range(d): d for d in sorted(usable, key=_compaction)}
     repeated = [d for d in usable if _compaction(d) < _compaction(last[_kind_and_range(d)])]
     skipped = {d.text for d in repeated}
@@ -226,8 +227,8 @@ def _walk(
                 continue
             reached, cover, statement = delta.high, delta.text, _statement(delta)
         elif not _goes_along(delta, previous, further=delta.high == reached and statement >= 0):
-            # This delta has only write ID 0, which the metastore never allocates. If no other
-            # directory covers the delta, it is invisible, not obsolete.
+            # Without a cover, nothing is reached yet, so this delta has only write ID 0, which the
+            # metastore never allocates. Then the delta is invisible, not obsolete.
             none = _not_read(delta, DirectoryStatus.INVISIBLE, "there is no write ID 0")
             yield _covered(delta, cover) if cover else none
             continue

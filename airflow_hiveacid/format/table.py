@@ -203,7 +203,7 @@ def _directory_bytes(column: str, value: str) -> int:
 
 
 def check_storable(name: PartitionName, *, most_bytes: int | None = None) -> None:
-    """Raise InvalidNameError if a partition's values have NUL, or exceed `most_bytes`."""
+    """Raise InvalidNameError if a value has NUL, or more than 256 characters or `most_bytes`."""
     for column, value in zip(name.columns, name.values, strict=True):
         if value is None:
             continue
@@ -323,7 +323,7 @@ def own_columns(
 
     Hive reads ORC files with the table's columns. In other formats, Hive returns NULL for each
     column that the partition's definition (`own`) lacks, even if the files contain it. Raises
-    UnsupportedTableError if its names are not those of the table's first columns, in their order.
+    UnsupportedTableError if a column of `own` has another name than the table's at its position.
     """
     if own is None or format_ is FileFormat.ORC:
         return None

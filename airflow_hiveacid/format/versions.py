@@ -105,8 +105,8 @@ class VersionSpec:
     def meant_by(cls, value: int | str | datetime | VersionSpec) -> VersionSpec:
         """Parse a version that a user gives as one value: a number, a time, or `tag NAME`.
 
-        Numbers and times may be strings; 0 means the table before its first write. The result of
-        `VersionSpec.text` is also accepted.
+        Numbers and times may be strings; 0 means the table before its first write. A `VersionSpec`
+        or its `text` is also accepted, except that of the present.
 
         Example:
             >>> VersionSpec.meant_by("12").number, VersionSpec.meant_by("tag closing").tag
@@ -227,6 +227,7 @@ def as_of_set(write_ids: ValidWriteIdList, left_out: Collection[WriteId]) -> Val
         >>> as_of_set(now, {WriteId(2), WriteId(5)}).text()
         'db.t:4:2:2:3'
     """
+    # The list ends at its newest visible write ID, which is also the version of a tag.
     hidden = {*left_out, *write_ids.open, *write_ids.aborted}
     high = write_ids.high_watermark
     while high > 0 and high in hidden:
@@ -243,7 +244,7 @@ def without_aborted(write_ids: ValidWriteIdList, aborted: Iterable[WriteId]) -> 
 
 
 def omits(now: ValidWriteIdList, then: ValidWriteIdList, low: WriteId, high: WriteId) -> bool:
-    """Return whether a write ID of low..high (inclusive) is visible in `now` but not in `then`."""
+    """Return whether `then`, a part of `now`, lacks a visible write ID of low..high (inclusive)."""
     return then.visible_within(low, high) < now.visible_within(low, high)
 
 
@@ -271,6 +272,7 @@ def state_as_of(  # noqa: PLR0913 - two lists, and the description of a root
     if why is None:
         return state_then
     lost = None
+    # A guarantee covers the versions that have every write up to its floor.
     if kept is not None and not omits(now, then, WriteId(1), kept.floor):
         lost = missing_evidence(state_now, kept, kind)
         mixed = _batch_in_part(state_now, kind, now, then)
@@ -322,9 +324,11 @@ def missing_evidence(state: AcidState, kept: Guarantee, kind: TransactionalKind)
             if kept.floor == 0:
                 return text
             continue
+        # A base at the floor has replaced a delta that ends at the floor.
         ends = isinstance(name, DeltaName) and name.high == kept.floor and has_base
         if name.high < kept.floor or ends:
             continue
+        # In an insert-only table, a wider delta may replace only one that also ends at the floor.
         holding = [n for n in names.values() if isinstance(n, DeltaName) and n.holds(name)]
         if any(kind is TransactionalKind.FULL_ACID or n.high <= kept.floor for n in holding):
             continue
@@ -462,6 +466,7 @@ def _batch_in_part(
 
 
 def _oldest_live(state: AcidState, kind: TransactionalKind) -> WriteId:
+    """Return the oldest version that live files show whole: it ends inside no insert-only delta."""
     base = WriteId(0) if state.base is None else max(WriteId(0), state.base.high)
     if kind is not TransactionalKind.INSERT_ONLY:
         return base

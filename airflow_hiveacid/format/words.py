@@ -73,7 +73,7 @@ def age(since_s: float | None) -> float | None:
 
 
 def age_text(seconds: float | None) -> str:
-    """Return a time span in its two largest units.
+    """Return a time span in its two largest units; an empty string for None.
 
     Example:
         >>> age_text(5), age_text(200), age_text(90000)
@@ -103,7 +103,7 @@ def without_ages(text: str) -> str:
 
 
 def joined(texts: Sequence[str]) -> str:
-    """Return one of several texts that are equal `without_ages`, with the first and the last end.
+    """Return the first of texts that are equal `without_ages`; its end becomes the range of ends.
 
     Example:
         >>> joined(["a period of 7 d ends in 1 d 2 h", "a period of 7 d ends in 9 h"])

@@ -186,7 +186,7 @@ class _Servers:
         except ValueError:
             raise self._wrong(f"{server!r} is not a valid address") from None
         try:
-            port = parts.port or self.default_port
+            port = self.default_port if parts.port is None else parts.port
         except ValueError:
             raise self._wrong(f"{server!r} has no valid port") from None
         path = parts.path.rstrip("/")

@@ -51,8 +51,8 @@ class Side(enum.Enum):
 def read_object(text: str, *, reader: Side) -> dict[str, Any]:
     """Parse a JSON object from the opposite side; return it without its version.
 
-    Raises ContractVersionError if the text is not a JSON object, or has a different version. The
-    error names the older side.
+    Raises ContractVersionError if the text is not a JSON object (the error names no side), or has a
+    different version. Then the error names the older side: without a version, the writer.
     """
     try:
         data = json.loads(text)

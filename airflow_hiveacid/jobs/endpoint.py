@@ -152,7 +152,7 @@ Login = KerberosLogin | TokenLogin | PasswordLogin | BearerLogin | HeaderLogin
 
 
 def secret_source_of(login: Login | None) -> SecretSource | None:
-    """Return where the secret of a login is; None if the login has no such secret.
+    """Return where the secret of a login is; None if no field of the login says it.
 
     Example:
         >>> secret_source_of(BearerLogin(bearer=SecretSource(variable="JWT")))

@@ -112,6 +112,7 @@ JOB_KINDS: Final[Mapping[str, type[Job]]] = {
 
 def application_of(job: Job) -> str:
     """Return the name of the application that does a job, such as `merge` or `compact`."""
+    # In JOB_KINDS, the application's name precedes other names of the same class.
     return next(kind for kind, cls in JOB_KINDS.items() if type(job) is cls)
 
 
@@ -190,6 +191,7 @@ class JobSpec:
         number = 0
         for part in self.job.statements:
             if isinstance(part, statements.MultiInsertSpec):
+                # The number of INSERTs is a part too: single INSERTs would see each other's rows.
                 shared = to_json(replace(part, inserts=()), omits_defaults=True)
                 every[f"{number + 1}.shared"] = _digest([len(part.inserts), shared])
             for statement in statements.each(part):
@@ -206,7 +208,7 @@ class JobSpec:
     def targets(self) -> tuple[str, ...]:
         """The tables that the job writes; for a change feed or a proof, the table that it reads.
 
-        Empty if only the job itself finds its tables.
+        Empty if only the job itself finds its tables. CREATE TABLE AS writes its temporary table.
         """
         match self.job:
             case statements.TransactionSpec() | statements.StreamBatchSpec() | ProgramSpec():
@@ -243,12 +245,13 @@ class JobSpec:
                 side=Side.APPLICATION.value,
                 detail=f"the job {kind!r} is unknown",
             )
+        # The fields of the job that an older operator does not know get their defaults.
         data["job"] = from_json(JOB_KINDS[kind], job, reader=Side.APPLICATION, path="job")
         return from_json(cls, data, reader=Side.APPLICATION, needs_all=True)
 
 
 def _digests(job: Job) -> dict[str, str]:
-    """Return a dict from the name of each part of a job, which is no transaction, to its digest."""
+    """Return a dict from the name of each part of a job to its digest; not for a transaction."""
     parts = to_json(job, omits_defaults=True)
     if not isinstance(parts, dict):
         raise TypeError("a job is an object")

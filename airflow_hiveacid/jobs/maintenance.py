@@ -93,7 +93,7 @@ class TablesSpec:
 
     @property
     def target(self) -> str:
-        """The names and patterns, as text for messages."""
+        """The name of the only table with `is_of_table`; else all `tables`, for messages."""
         return ", ".join(self.tables)
 
 
@@ -219,8 +219,9 @@ class ChangeFeedSpec:
     """Write a table's changes since the feed's last range; each range gets its own directory.
 
     `target` is the table that is read, and `location` is the URI of the feed. If `keys` is None,
-    the feed uses the table's primary key. If `columns` is empty, the feed contains all columns.
-    With `pre_images`, the feed includes old values. The first range has the changes after `since`,
+    the feed uses the table's primary key. If `columns` is empty, the feed contains all columns. If
+    `is_net`, the feed leaves out rows that are inserted and deleted within a range. With
+    `pre_images`, the feed includes old values. The first range has the changes after `since`,
     or the whole table if `since` is None. `until` is the last version. By default, `until` is the
     newest version that no open write can change. `since` and `until` are `VersionSpec.text`. If the
     changes can no longer be read and `when_gone` is WHOLE, the range contains the whole table.

@@ -24,8 +24,8 @@ PartitionValues = tuple[tuple[str, str], ...]
 class MetastoreStatement:
     """The base class of statements that the metastore executes.
 
-    `target` is the full name of a table or database, or empty. `asks_only` is True for a query. A
-    query changes nothing, so a retry is always safe.
+    `target` is the full name of a table or database, or empty. `asks_only` is True for a query, and
+    for ABORT TRANSACTIONS, which also answers with rows: a retry of these is always safe.
     """
 
     kind: ClassVar[str]

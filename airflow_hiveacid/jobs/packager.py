@@ -123,7 +123,7 @@ def cached_archive(directory: Path | None = None) -> Path:
 def files_below(
     directory: Path, name: str, *, pattern: str = "*.py", left_out: frozenset[str] = _CACHE
 ) -> dict[str, bytes]:
-    """Return the files below a directory, by their paths with `name` as the directory's.
+    """Return the contents of the files below a directory; a key is `name/`, then the path below it.
 
     Files whose path contains a folder or file of `left_out` are left out.
     """
@@ -174,7 +174,7 @@ def _write_archive(members: Mapping[str, bytes], out: Path) -> None:
             for name, source in members.items():
                 archive.writestr(zip_entry(name), source)
                 archive.writestr(zip_entry(f"{name}c"), _byte_code(name, source))
-            archive.close()
+            archive.close()  # writes the zip's directory, which must be on the disk too
             file.flush()
             os.fsync(file.fileno())
         Path(partial).chmod(0o644)

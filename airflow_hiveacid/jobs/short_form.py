@@ -86,6 +86,7 @@ def short_tables(tables: str) -> str:
     if len(tables) <= _MOST_TABLES_LENGTH:
         return tables
     names = tables.split(", ")
+    # Each separator ends a whole name.
     count = tables[: _MOST_TABLES_LENGTH + 1].count(", ")
     return f"{', '.join(names[:count])} and {len(names) - count} more"
 
@@ -93,6 +94,7 @@ def short_tables(tables: str) -> str:
 def _cut(
     whole: Mapping[str, JsonValue], length: int, *, inner: int, is_inner: bool = False
 ) -> dict[str, JsonValue]:
+    """Shorten lists to `length` entries; inside the entry of a list (`is_inner`), to `inner`."""
     limit = inner if is_inner else length
     short: dict[str, JsonValue] = {}
     for name, value in whole.items():

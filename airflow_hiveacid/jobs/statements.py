@@ -355,7 +355,7 @@ class StreamTable:
 class StreamBatchSpec:
     """One batch of a stream; the job's generation is the batch's number.
 
-    `offsets` is the position of the source after it, or None if a checkpoint stores the position;
+    `offsets` is the source's position after the batch, or None if a checkpoint stores the position;
     then, `plan` is a digest of what the checkpoint says about the batch.
     """
 

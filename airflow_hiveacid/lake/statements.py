@@ -136,7 +136,7 @@ def deletion_by_keys(table: TableInfo, rows: pa.Table) -> Statement:
     resolve_merge(table, spec, rows.column_names)
     own = _keys(table, stored(table, rows), tuple(rows.column_names))
     index = KeyIndex.of(list(own.values()))
-    # A key that occurs twice would delete its rows twice.
+    # A key that occurs twice would delete its rows twice; one with NULL (below 0) matches none.
     _, first = np.unique(index.of_rows[index.of_rows >= 0], return_index=True)
     positions = np.flatnonzero(index.of_rows >= 0)[first]
     distinct = {name: column.take(pa.array(positions)) for name, column in own.items()}

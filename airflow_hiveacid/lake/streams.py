@@ -176,6 +176,7 @@ class StreamWriter:
                 empty = schema_of(table).empty_table()
                 rows = batch.get(ref, empty)
                 made = statements.upsertion(table, rows, each.keys) if merges else None
+                # Without rows, an INSERT of none is enough for the ledger's entry.
                 if made is None or not rows.num_rows:
                     made = statements.insertion(table, empty if merges else rows, overwrites=False)
                 changes.append(planned(made.spec, made.work, job.client))

@@ -3,10 +3,9 @@
 All versions of Hive, Hadoop, the JDBC driver and the Maven plugin are in this module.
 
 Since 4.1, Maven Central has neither the standalone server nor an archive with its schema scripts.
-The output is the names of libraries, and the statements that change the schema of 4.0.0.
-
-Statistics of columns no longer repeat the names of their table: a table's ID is enough. From 4.2
-on, a catalog has parameters.
+So this module lists the server's libraries, and the statements that change the schema of 4.0.0:
+column statistics no longer repeat the names of their table, because its ID is enough, and in 4.2 a
+catalog has parameters.
 
 Example:
     >>> HiveRelease.of("4.0.1").artifact

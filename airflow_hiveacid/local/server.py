@@ -151,6 +151,7 @@ class LocalMetastore(RecordedServer):
         return self.config.data_dir / "schema-version"
 
     def _schema_version(self) -> str | None:
+        """Return the schema's release; None if it is unfinished or Derby's folder is missing."""
         if isinstance(self.config.database, DerbyDatabase) and not self.config.derby_dir.is_dir():
             return None
         try:
@@ -201,6 +202,7 @@ class LocalMetastore(RecordedServer):
         self._schema_marker.write_text(f"{self.config.version}\n")
 
     def _copy_schema(self, distribution: Distribution) -> bool:
+        """Copy the empty database that an earlier start kept; return False if there is none."""
         try:
             shutil.copytree(_empty_database(distribution), self.config.derby_dir)
         except FileNotFoundError:

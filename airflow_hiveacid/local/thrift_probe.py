@@ -66,6 +66,7 @@ def _connected(host: str, port: int, access: Access, timeout_s: float) -> Iterat
 
 def _lists_databases(connection: socket.socket) -> bool:
     connection.sendall(_REQUEST)
+    # Message type, length of the name, name, sequence number; then the field's type and number.
     head = _receive(connection, 8 + len(_METHOD) + 4 + 3)
     _hang_up(connection)
     return _is_success(head)

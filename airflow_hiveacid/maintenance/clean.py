@@ -270,7 +270,7 @@ class Cleaner:
         if not any(r.replaced_by for r in plan.remove) or not past.is_kept():
             return plan, None
         ends = max((r.ends for r in plan.remove), default=WriteId(0))
-        if not ends:
+        if not ends:  # no version becomes unreadable
             return self._without_tagged(partition, plan, seen, past), None
         name = f"{cleaning.HORIZON}{ends}"
         horizon = Horizon(
@@ -401,7 +401,7 @@ class Cleaner:
                 orphan_age_s=self.spec.orphan_age_s,
             )
             if not self.spec.plan_only:
-                self._table_now()
+                self._table_now()  # raises an error if the table was created again
                 give_up(location, [upload for upload, _ in dead_uploads])
         except errors.LocationPermissionError as error:
             log.warning("cannot abort uploads of killed workers: %s", error)

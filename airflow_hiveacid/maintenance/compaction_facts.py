@@ -175,7 +175,7 @@ class CompactionFacts:
         return self._planned(client, snapshot_now(client, [self.table.ref]))
 
     def _planned(self, client: MetastorePort, snapshot: Snapshot) -> CompactionPlan | NoCompaction:
-        """Return the plan; report a request if the plan can include none of its writes.
+        """Return the plan; if there is nothing to do, name the writes that had to be left out.
 
         A compactor sees only writes below the lowest open write ID, and ignores directories above
         the end of the list of write IDs, which may end too early on a 4.0.1 metastore.
@@ -188,12 +188,14 @@ class CompactionFacts:
             high = CompactorWriteIdList.of(snapshot.write_ids(self.table.ref)).high_watermark
             is_later = any(directory.high > high for directory in state.invisible)
             return _below(plan, f"write ID {high + 1}") if is_later else plan
+        # With 'auto', the next job plans again; the other choices are worth a newer snapshot.
         snapshot = snapshot_now(client, [self.table.ref])
         plan = self._wanted(client, self.state(client, snapshot))
         if isinstance(plan, CompactionPlan):
             return plan
         write_ids = snapshot.write_ids(self.table.ref)
         listing = list_table(self.partition.location)
+        # Would a compaction be needed if it could include all the writes that a reader sees?
         reader_state = resolve(listing, write_ids, snapshot.txns, self.table.kind)
         lowest = write_ids.min_open_write_id
         if isinstance(self._wanted(client, reader_state), NoCompaction):
@@ -308,7 +310,7 @@ def read_facts(
     find: Callable[[Requests], Sequence[PartitionInfo]],
     neighbours: Neighbours | None = None,
 ) -> list[CompactionFacts]:
-    """Read the facts of a table's partitions; unless it only plans, end entries of dead workers.
+    """Read the facts of a table's partitions; unless `plan_only`, end entries of dead workers.
 
     `find` gets the pending requests of other clients, by partition (None is the whole table), and
     returns the partitions.

@@ -318,6 +318,7 @@ def _requested(
 
 
 def _plan(client: MetastorePort, partitions: Sequence[CompactionFacts], run: TablesPlan) -> None:
+    """Plan partitions; note, for the next job, the `others`: those not below the thresholds."""
     run.partitions += len(partitions) + sum(part.below for _, part in run.parts.values())
     others = {(facts.table.ref, str(facts.name)) for facts in partitions}
     for facts, outcome in run.each(client, partitions, _planned, where=lambda facts: facts.where):

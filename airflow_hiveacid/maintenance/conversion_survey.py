@@ -71,7 +71,7 @@ class ConversionSurvey:
         if self.to is not ConversionTarget.FLAT:
             count = len(self.files(table))
         elif table.kind is TransactionalKind.FULL_ACID:
-            count = 0
+            count = 0  # its rows are copied to another table
         else:
             count = len(self.moves(table, self.write_ids(), None))
         return conversion.outcome_of(
@@ -243,6 +243,7 @@ class WayBack:
         """Restore the table to its state before the conversion; a failed undo can be repeated."""
         table = self.survey.table()
         reasons = self._why_not_back(table, note)
+        # In these cases, the table has its new kind, so the conversion had moved all files.
         if reasons and (note.write_id is not None or table.kind is TransactionalKind.NONE):
             raise self._stuck(reasons, _leave(table))
         self.guard()
@@ -378,7 +379,7 @@ def _why_not_out(table: TableInfo, note: ConversionNote, listing: Listing) -> st
 
 
 def _hides(name: str, older: Iterable[str]) -> bool:
-    """Return whether a directory may hide one of the older directories."""
+    """Return whether a directory may hide an older one: a base, or a delta of a compactor."""
     delta = parse_directory_name(name)
     if not isinstance(delta, DeltaName):
         return name.startswith("base_")

@@ -283,7 +283,7 @@ class PlanNotes(json_files.NotesOfTable):
     def for_job(
         cls, table: TableInfo, spec: CompactSpec, policy: CompactionPolicy
     ) -> PlanNotes | None:
-        """Return the notes of a job; None if it must plan all, as the only job of a table must."""
+        """Return the notes of a job; None if it must plan all partitions, as a job of one table."""
         is_by_writes = spec.choice is CompactionChoice.AUTO and not depends_on_time(policy.limits)
         is_of_many = not (spec.is_of_table or spec.partition) and table.is_partitioned
         if not (is_by_writes and is_of_many):

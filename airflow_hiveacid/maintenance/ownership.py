@@ -47,6 +47,7 @@ from airflow_hiveacid.storage.stores.table_notes import note_owner, noted_owner,
 from airflow_hiveacid.storage.stores.threads import each_in_threads
 
 _Place = tuple["Identity", ...]
+"""A directory's identity (`[0]`), then those of all directories above it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +69,7 @@ class _Ground:
         )
 
     def has(self, place: _Place) -> bool:
-        """Return True if the table lies there, or a partition does, or in it, or around it."""
+        """Return True if the table is there, or a partition is there, below it, or around it."""
         is_own = place[0] == self.location or place[0] in self.around
         return is_own or not self.partitions.isdisjoint(place)
 
@@ -273,7 +274,7 @@ def check_outside(
 def check_at(
     client: MetastorePort, table: TableInfo, locations: Iterable[str], neighbours: Neighbours
 ) -> None:
-    """Raise OtherOwnerError if another table has noted one of these locations itself."""
+    """Raise OtherOwnerError if another table's note is at one of these locations, not above."""
     around = {location: directories_around(location)[:1] for location in locations}
     _check_around(client, table, around, neighbours)
 
@@ -324,6 +325,7 @@ def _check_around(
     around: Mapping[str, Sequence[str]],
     neighbours: Neighbours,
 ) -> None:
+    """Raise OtherOwnerError for a location with another owner's note in a directory `around` it."""
     owners = neighbours.noted
     new = sorted({place for each in around.values() for place in each if place not in owners})
     at = frozenset(each[0] for each in around.values())

@@ -141,6 +141,7 @@ def committed_entries(
     committed = []
     for entry in ready:
         entry_id, txn_id = entry.entry_id, entry.txn_id
+        # A type whose commit the queue never shows counts as committed if it ended unaborted.
         has_ended = not (txn_id in txns.open or txn_id in txns.aborted)
         if txn_id is None or entry.is_committed or (has_ended and not entry.shows_commit):
             committed.append(entry)

@@ -171,6 +171,7 @@ def _not_data(table: TableInfo, state: AcidState, listing: Listing) -> Iterator[
                 yield file.path, _OUTSIDE
         return
     originals = {file.path for file in (*state.originals, *state.obsolete_originals)}
+    # In other directories, a write may not have ended, or they are removed as a whole.
     settled = {directory.text for directory in state.live if directory.is_resolved}
     unsettled = {directory.text for directory in state.directories} - settled
     for unknown in state.unknown:

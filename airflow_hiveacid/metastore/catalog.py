@@ -178,7 +178,7 @@ def _ref(table: Struct) -> TableRef:
 
 
 def storage_of(descriptor: Struct) -> Storage:
-    """Convert a StorageDescriptor; a format has its own SerDe, because others read text, too."""
+    """Convert a StorageDescriptor; the SerDe counts, too, because several SerDes read text."""
     serde = descriptor.serdeInfo
     library = (serde.serializationLib if serde is not None else None) or ""
     file_format = next(

@@ -64,6 +64,7 @@ class EntryStatus:
                 return "is committed, but its worker died before it could mark the entry"
             begun = f" for {age_text(age(entry.started_s))}" if entry.started_s else ""
             return f"is being done{begun}, {self._transaction}"
+        # READY_FOR_CLEANING: 3.1 marks an entry only after the work, and does not list the commit.
         is_done = self.generation is MetastoreGeneration.V3 or entry.is_committed
         waits = "waits for cleaning"
         return f"is done and {waits}" if is_done else f"{waits}, {self._transaction}"
@@ -79,7 +80,7 @@ class EntryStatus:
 
     @property
     def _may_be_open(self) -> bool:
-        """False if the entry has no transaction, or it has ended; Hive's rebalances set no mark."""
+        """False if the entry has no transaction, or its transaction has ended."""
         txn_id = self.entry.txn_id
         return txn_id is not None and (
             txn_id in self.txns.open or txn_id > self.txns.high_watermark
@@ -95,6 +96,7 @@ class EntryStatus:
         if self.is_dead:
             return f"`clean {table}`, `compact {table}` or `cancel {table}` ends the entry"
         is_ready = entry.state is compaction_queue.CompactionState.READY_FOR_CLEANING
+        # Hive commits a rebalance without the mark that `is_committed` reads (`shows_commit`).
         is_left = is_ready and not entry.is_committed and not self._may_be_open
         if is_left or entry.compaction_type is compaction_queue.CompactionType.ABORT_TXN_CLEANUP:
             return "check that the metastore's cleaner runs"
@@ -128,5 +130,6 @@ def unfinished(
     """Return the status of a table's unfinished entries, or of one partition's."""
     if not any(entry.is_pending for entry in client.show_compactions(ref, partition)):
         return []
+    # List the entries again, after the transactions (`EntryStatus`).
     txns = client.valid_txns()
     return statuses(client.show_compactions(ref, partition), txns, client.generation)

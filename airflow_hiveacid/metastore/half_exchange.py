@@ -69,6 +69,7 @@ def missing_table(client: CatalogPort, ref: TableRef) -> errors.TableError:
         copies = copies_of(client, ref, client.get_table(kept_ref))
     except (errors.TableNotFoundError, errors.UnsupportedTableError):
         return absent
+    # Only a flat copy takes over the name, so without one, no conversion is between its renames.
     if all(copy.kind is not TransactionalKind.NONE for copy in copies):
         return absent
     return errors.UnsupportedTableError(

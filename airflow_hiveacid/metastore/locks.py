@@ -188,7 +188,10 @@ def components_to_define(
     lock_type: LockType,
     generation: MetastoreGeneration,
 ) -> tuple[LockComponent, ...]:
-    """Return the locks for DDL: on these partitions, or on the table if no partition is given."""
+    """Return the locks for DDL: on these partitions, or on the table.
+
+    The table is locked if no partition is given, or if 3.1 would change a name (`_have_one_name`).
+    """
     names: Iterable[PartitionName | None] = (None,)
     if partitions and _have_one_name(partitions, generation):
         names = sorted(partitions, key=str)
@@ -212,14 +215,15 @@ def in_the_way(
     """
 
     def key(partition: str) -> Hashable:
-        # as servers list names
+        # 3.1 lists names in lower case
         text = partition.lower() if generation is MetastoreGeneration.V3 else partition
         try:
             return key_of(PartitionName.parse(text))
         except InvalidNameError:  # another client may lock any name
             return text
 
-    # A request may have thousands of partitions, and so may the locks: look each up once.
+    # A request may have thousands of partitions, and so may the locks: look each up once. An empty
+    # set means the whole table.
     requests: defaultdict[tuple[TableRef, LockType, LockLevel], set[Hashable]] = defaultdict(set)
     for part in components:
         keys = requests[part.table, part.lock_type, part.level]
@@ -237,7 +241,7 @@ def in_the_way(
         )
 
     for _, kind, _ in requests:
-        may_share(kind, LockType.SHARED_READ, generation)  # check it even if there are no locks
+        may_share(kind, LockType.SHARED_READ, generation)  # refuse what 3.1 lacks, locks or not
     return tuple(filter(is_in_the_way, locks))
 
 
@@ -271,8 +275,8 @@ _COMPACTORS: Final = "hiveacid_compaction_of_"
 def presence_of_compactions(ref: TableRef) -> TableRef:
     """Return the artificial table name that compactions of a table lock while they work.
 
-    They hold no lock on the table before they publish (docs/decisions/compaction.md); this one
-    shows them to other copies of the job, and to a process that kills it.
+    They hold no lock on the table before they publish (docs/decisions/compaction.md). This lock
+    shows them to other copies of the job, and to a process that kills the job.
     """
     return TableRef(ref.db, f"{_PRESENCE}{ref.name}")
 

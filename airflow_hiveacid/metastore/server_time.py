@@ -60,9 +60,9 @@ class TransactionTimes:
 
 
 def server_now(client: MetastorePort) -> float | None:
-    """Return the current time of the server's clock; None if the server reports no times.
+    """Return the server's time, never a later one; None if the server reports no times.
 
-    It is the recorded start time of a read-only transaction that the function opens.
+    The function opens a read-only transaction, whose start the server records by its clock.
     """
     txn_id = client.open_txn(TxnType.READ_ONLY)
     try:

@@ -80,7 +80,7 @@ class HiveAcidCollectOperator(DeclaredArguments, ValueRendering, PolicyRetries, 
             },
             queue=result.queue,
         )
-        owners = dict(sorted(result.owners.items())[:_MOST_OWNERS])
+        owners = dict(sorted(result.owners.items(), key=lambda one: int(one[0]))[:_MOST_OWNERS])
         workers = dict([*result.workers.items()][:_MOST_OWNERS])
         Variable.set(
             owners_variable(self.hive_acid_conn_id),

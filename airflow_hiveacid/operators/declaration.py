@@ -100,7 +100,7 @@ class DeclaredArguments:
         first = ("statement",) if cls.shows_statement else ()
         shown = {name: argument.shown_as for name, argument in own.items() if argument.shown_as}
         attributes = {
-            "argument_table": {**own, **base.argument_table, **own},  # own arguments first
+            "argument_table": {**own, **base.argument_table, **own},  # own ones come first and win
             "template_fields": given_fields(*first, *own, *base.template_fields),
             "template_fields_renderers": {
                 **dict.fromkeys(first, "sql"),

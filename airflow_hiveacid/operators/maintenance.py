@@ -208,8 +208,8 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             base's bytes. By default, each table's own threshold applies.
         also_when: further thresholds of `auto`, as for `HiveAcidCompactOperator`.
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
-            The partitions for which a later read saves most come first. The others are left for a
-            later task. At least one partition is compacted.
+            Partitions whose oldest delta is seven days old come first, then those for which a later
+            read saves most. The others are left for a later task. At least one is compacted.
         pools: with `queued`, serve only the requests of these pools; by default of all.
         until: the end of the window, as a time of day with its zone (`05:00 Europe/Zurich`) or as a
             moment (`2026-11-27T05:00+01:00`). The time of day is the first one after the DAG run's

@@ -65,6 +65,7 @@ class HiveAcidPySparkOperator(HiveAcidRowChangeOperator):
         self.take_arguments(locals())
         lists = {name: getattr(self, name) for name in _LISTS}
         if all(map(arguments.is_settled, lists.values())):
+            # `_tables` reads all four lists; the value is given only because a check needs one.
             self.early_checks.check(lambda *_: self._tables(), **{", ".join(_LISTS): inserts})
 
     def build_job(self) -> ProgramSpec:

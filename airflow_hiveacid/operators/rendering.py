@@ -94,7 +94,7 @@ class ValueRendering:
     def _read_files(self, env: Environment, seen_oids: Collection[int] = ()) -> None:
         for field in self.file_fields:
             value = getattr(self, field)
-            if id(value) in seen_oids:
+            if id(value) in seen_oids:  # a value of another task names no file
                 continue
             if isinstance(value, list | tuple):
                 setattr(self, field, [self._read_file(entry, env) for entry in value])
@@ -124,9 +124,14 @@ def rendered(text: str, context: Mapping[str, Any], env: Environment) -> Any:  #
     if all(token == TOKEN_DATA for _, token, _ in env.lex(text)):
         return text
     newlines = set(_NEWLINE.findall(text))
+    if len(newlines) > 1:  # Jinja would make them equal, also inside a literal of SQL
+        raise ConfigurationError(
+            "a text with a template has several kinds of line ends; write all as \\n, or pass the"
+            " value as a parameter"
+        )
     exact = env.overlay(
         keep_trailing_newline=True,
-        newline_sequence=newlines.pop() if len(newlines) == 1 else "\n",
+        newline_sequence=newlines.pop() if newlines else "\n",
         finalize=env.finalize or _unchanged,
     )
     template = exact.from_string(text)

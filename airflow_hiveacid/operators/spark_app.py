@@ -241,6 +241,7 @@ class HiveAcidSparkOperator(
         mask_secrets(self.conf, self.env_vars)
 
     def _run_jobs(self, context: Context) -> dict[str, JsonValue]:
+        """Run the jobs in order, without those that this try finished before it deferred."""
         jobs, results = self.build_jobs(), self._progress.done
         try:
             for number, job in list(enumerate(jobs, start=1))[len(results) :]:
@@ -318,6 +319,8 @@ class HiveAcidSparkOperator(
         self._end_driver(wait_s=_LAST_S)
 
     def _end_driver(self, wait_s: float) -> None:
+        # In a cluster, `begin_end` makes a new driver impossible. The wait for the end of this one
+        # may outlast the task, so abort before: then the driver cannot commit.
         self._is_killed = True
         submitter = self._submitter
         end = None if submitter is None else submitter.begin_end()
@@ -382,9 +385,10 @@ class HiveAcidSparkOperator(
             result_file = self._result_file(settings, target, directory)
             spec = self._build_spec(context, settings, result_file, job=job, number=number)
             if (woken := self._progress.woken_for(spec.job_key)) is not None:
-                note = woken.note
+                note = woken.note  # its driver may be that of an earlier try
                 spec = replace(spec, attempt=note.attempt, result_uri=note.result_uri)
             spec_file = directory / f"{spec.kind}-{uuid.uuid4().hex}.json"
+            # One of these files shows the driver that a process follows it, if one can (`JobSpec`).
             if target.is_followed:
                 spec = replace(spec, follower_uri=result_file.follower_uri)
             elif not target.is_cluster:
@@ -551,6 +555,7 @@ class HiveAcidSparkOperator(
     def _submit(
         self, context: Context, submission: Submission, woken: deferral.Woken | None
     ) -> Exception | None:
+        """Run a job's driver, or finish one that a trigger followed; return the failure, if any."""
         if self._is_killed and woken is None:
             return None
         if woken is None:
@@ -573,7 +578,7 @@ class HiveAcidSparkOperator(
             )
 
     def _warn_of_left_driver(self, context: Context, target: SparkTarget) -> None:
-        is_first = context["ti"].try_number == 1 or self._progress.done
+        is_first = context["ti"].try_number == 1 or self._progress.done  # warn once a try
         if target.is_followed and not is_first and context.get("task_state_store") is None:
             self.log.warning(
                 "Airflow below 3.3 keeps no state of tasks, so this retry cannot find a driver that"

@@ -99,6 +99,7 @@ class HiveAcidSqlOperator(InProcessOperator):
         self, context: Context, number: int, job: Job | MetastoreStatement
     ) -> tuple[RerunTerms, JobResult]:
         """Run a job or a metastore statement, unless an earlier try has done it."""
+        # If all statements are jobs, none drops a ledger, and the ledgers show which are done.
         if not any(isinstance(s.job, MetastoreStatement) for s in self._statements):
             return super().run_one(context, number, job)
         order = self._order_of(context, number, job)
@@ -110,7 +111,7 @@ class HiveAcidSqlOperator(InProcessOperator):
             result = self._in_metastore(context, job, order, note)
         else:
             _, result = super().run_one(context, number, job)
-        if not (isinstance(job, MetastoreStatement) and job.asks_only):
+        if not (isinstance(job, MetastoreStatement) and job.asks_only):  # a retry asks again
             note.end(result)
         return order, result
 
@@ -180,6 +181,7 @@ def run_in_metastore(
     if outcome.has_changed:
         status = JobStatus.COMMITTED
     else:
+        # With `state`, an earlier try began the change. Nothing is left to do, so it succeeded.
         status = JobStatus.NOTHING_TO_DO if state is None else JobStatus.ALREADY_DONE
     details: dict[str, JsonValue] = {}
     if statement.asks_only:

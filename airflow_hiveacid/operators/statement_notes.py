@@ -57,7 +57,7 @@ class StatementNote:
     order: Order
 
     def already(self) -> JobResult | None:
-        """Return a finished statement's result, or None if the statement must run.
+        """Return a finished statement's result, or None to run it; a job may then refuse to run.
 
         Raises:
             StatementChangedError: an earlier try executed a different statement at this position.

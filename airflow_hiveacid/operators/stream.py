@@ -109,7 +109,8 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
             )
             stream = Stream.named(self.value_of("stream"), stream_tables(tables, APPEND, ()))
             with session.job(job) as base:
-                self._spec = stream.batch(base, 0).spec  # a kill of the task aborts its batch
+                # All batches have this job key and attempt: a kill of the task aborts any of them.
+                self._spec = stream.batch(base, 0).spec
             writer = StreamWriter(session, stream)
             continues_after = printable(str(writer.offsets))
             self.log.info("the stream continues after offsets %s", continues_after)

@@ -172,7 +172,7 @@ class EngineOperator(HiveAcidSparkOperator):
     def _result_on_worker(
         self, hook: HiveAcidHook, job: JobSpec
     ) -> JobResult | errors.HiveAcidError | str:
-        """Return the job's result, or why a driver must do it; empty if the engine is chosen.
+        """Return the job's result, or why a driver must do it; empty if the engine is `spark`.
 
         The reason is an error if the worker has failed, and not only for the lack of Spark.
         """
@@ -186,7 +186,8 @@ class EngineOperator(HiveAcidSparkOperator):
             except errors.HiveAcidError as error:
                 needed: BaseException | None = error
                 if isinstance(error, errors.TypeMismatchError) and self._has_spark():
-                    needed = error.__cause__  # with Spark, no row may need the cast
+                    # `unfit` sets this cause: with Spark, perhaps no row needs the failing cast.
+                    needed = error.__cause__
                 causes: tuple[BaseException | None, ...] = (needed,)
                 if isinstance(error, errors.PartitionsFailedError):
                     causes = error.causes
@@ -221,6 +222,7 @@ class EngineOperator(HiveAcidSparkOperator):
             submitter = self._submitter
             has_started = submitter is not None and submitter.process is not None
             if isinstance(error, errors.JobFailedError):
+                # Without Java, `spark-submit` starts but no driver does.
                 has_started = submitter is None or submitter.has_java
             if not why or has_started or self._is_killed:
                 raise

@@ -326,6 +326,7 @@ def health_limit(value: float | str | None, argument: str) -> float | None:
         return None
     is_any_number = argument in ("delta_ratio", "oldest_transaction_s")
     limit = number(value, argument) if is_any_number else whole_number(value, argument)
+    # `HealthLimits` checks the value, but needs a limit besides `small_file_bytes`.
     alone: dict[str, Any] = {"delta_count": 1, argument: limit}
     HealthLimits(**alone)
     return limit

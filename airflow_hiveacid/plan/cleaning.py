@@ -156,6 +156,7 @@ def plan_cleaning(  # noqa: PLR0913 - every input is one fact of the decision
             replaced_by=replacement,
         )
         (keep if why_not else remove).append(item)
+    # No reader reads an aborted directory, so its removal waits for none.
     remove.extend(Removal(path=d.text, why=d.why, size_bytes=d.size_bytes) for d in state.aborted)
     left_over = plan_staging(staging, txns, now_s=now_s, orphan_age_s=orphan_age_s)
     return CleaningPlan(
@@ -215,8 +216,8 @@ def plan_unknown(  # noqa: PLR0913 - as for `plan_cleaning`
 
     A user may have moved an old file to its place just now, and clocks may be wrong. So a file also
     stays for `SHORTEST_UNKNOWN_AGE_S` after a cleaner first wanted to remove it, as noted in
-    `seen`; `now_seen` is the note for the others, unless the run `is_dry`. A reader of another
-    program may have listed it.
+    `seen`; `now_seen` is the note that a cleaning writes for the others, but not if it `is_dry`.
+    The file stays for open transactions, too: a reader of another program may have listed it.
     """
     remove: list[Removal] = []
     keep: list[Removal] = []
@@ -278,7 +279,7 @@ def plan_uploads(
 
 
 def _owner_of(name: str) -> tuple[TxnId | None, WriteId | None] | None:
-    """Return the transaction ID or the write ID in a directory name; a missing ID is None."""
+    """Return the transaction ID or write ID in a name, with None for the other; or None."""
     if name.startswith(STAGING_PREFIX):
         number = name.removeprefix(STAGING_PREFIX).partition("-")[0]
         return (TxnId(int(number)), None) if number.isdecimal() else None
@@ -297,7 +298,7 @@ def replaced(state: AcidState) -> list[tuple[str, int, str]]:
     """
     bases = sorted(
         (d for d in (*state.obsolete_directories, state.base) if d is not None and d.is_base),
-        key=lambda d: (d.high, d is not state.base),
+        key=lambda d: (d.high, d is not state.base),  # of one write ID, the live one first
     )
     newest = state.base.text if state.base else ""
     directories = [
@@ -368,7 +369,7 @@ def held_or_read(
 
 
 def still_of_use(seen: Mapping[str, FirstSeen], left: AcidState) -> dict[str, FirstSeen]:
-    """Return the notes on paths that are replaced but not yet removed."""
+    """Return the notes on replaced paths that are left and, while there are any, on horizons."""
     replacements = replaced(left)
     names = {replacement for _, _, replacement in replacements}
     names |= {f"{kind}{path}" for path, _, _ in replacements for kind in (HELD, _FREED)}

@@ -301,6 +301,7 @@ def _of_partition(
         **thresholds.of_deltas(health),
         thresholds.Threshold.OBSOLETE_DIRECTORIES: health.obsolete,
         thresholds.Threshold.ABORTED_DIRECTORIES: health.aborted,
+        # A threshold of compaction counts only those that a compaction would merge away.
         thresholds.Threshold.SMALL_FILES: health.small_files,
         thresholds.Threshold.DELETED_ROWS: health.deleted_rows,
     }

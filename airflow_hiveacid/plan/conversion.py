@@ -217,6 +217,7 @@ def why_not_noted(
 
     Other programs may write into a table's directory. So a note must not lead to other files,
     names or parameters than those that a conversion uses. `locations` are of the partitions.
+    `write_id` is that of the delta into which files move; None if the table becomes flat.
     """
     if not set(undo) <= _UNDONE:
         return f"it sets the parameter {min(set(undo) - _UNDONE)}"

@@ -164,6 +164,7 @@ class Knowledge:
         if by_s < math.inf:
             bounds = bounds.within(TimeBounds(by_s=by_s))
         bounds = bounds.within(TimeBounds(after_s=self._open_after.get(write_id)))
+        # At the times noted for this write ID and for lower ones, it was not allocated yet.
         position = bisect_right(numbers, write_id)
         return bounds.within(TimeBounds(after_s=allocated_s[position - 1])) if position else bounds
 
@@ -216,6 +217,7 @@ class Knowledge:
             contradicted |= {WriteId(w) for w in range(too_late, last_list.high_watermark + 1)}
         set_back = self._set_back_around(at_s)
         contradicted |= set_back
+        # Only without an earlier snapshot are there `unknown` write IDs, below `first`.
         first = WriteId(1) if last_list is not None else self._first_fact(now)
         undecided = _undecided(now, last_list, first)
         candidates = {*undecided, *(w for w in contradicted if now.is_visible(w))}
@@ -231,6 +233,7 @@ class Knowledge:
                 or write_id in open_later
                 or (too_late is not None and write_id >= too_late)
             )
+            # Facts for both contradict each other; without a fact for either, nothing is known.
             if is_inside is is_outside or write_id in set_back:
                 doubtful.add(write_id)
             else:
@@ -243,7 +246,7 @@ class Knowledge:
         )
 
     def _first_fact(self, now: ValidWriteIdList) -> WriteId:
-        """Return the lowest write ID with a fact other than a high watermark, or that after all."""
+        """Return the lowest write ID with a fact besides high watermarks, else the next new one."""
         write_ids = (
             self.commits,
             (g.write_id for g in self.allocations),
@@ -262,6 +265,7 @@ class Knowledge:
         looks = sorted(self.sightings, key=lambda s: s.write_ids.high_watermark, reverse=True)
         write_ids, earliest_s, index = set[WriteId](), math.inf, 0
         for allocation in sorted(self.allocations, key=lambda g: g.write_id, reverse=True):
+            # Add the sightings that reach this write ID; `earliest_s` is the earliest end of all.
             while (
                 index < len(looks) and looks[index].write_ids.high_watermark >= allocation.write_id
             ):
@@ -342,6 +346,7 @@ def as_of_time(
     members = known.at(at_s, now)
     is_early = known.born_s is not None and at_s < known.born_s and not members.inside
     first = min([*members.unknown[:1], *members.doubtful], default=None)
+    # The creator's clock may be wrong, so a doubtful write may be a day older than `born_s`.
     if is_early and (first is None or at_s < (known.born_s or 0.0) - _MOST_SKEW_S):
         created = time_text(known.born_s or 0.0)
         raise unknown(detail=f"has no state at {when}; it was created at {created}")
@@ -381,7 +386,7 @@ def _high_watermark(sighting: Sighting) -> WriteId:
 def _undecided(
     now: ValidWriteIdList, seen: ValidWriteIdList | None, first: WriteId
 ) -> Iterator[WriteId]:
-    """Return the write IDs committed in a list, but not in an earlier one, or from `first` on."""
+    """Yield the write IDs committed in `now` but not in `seen`; without `seen`, from `first` on."""
     if seen is None:
         candidates: Iterable[int] = range(first, now.high_watermark + 1)
     else:

@@ -101,8 +101,9 @@ def earlier_run(
 def _is_newer(entry: LedgerEntry, run: Run) -> bool:
     """Return True if a newer run has committed or, for a batch, another copy of the stream.
 
-    That copy has committed this batch, or rows under the number before. Or it has begun with the
-    first number again, because the table was dropped and made again meanwhile.
+    The generation of a batch is its number. That copy has committed this batch, or rows under the
+    number before. Or it has begun with the first number again, because the table was dropped and
+    made again meanwhile.
     """
     if run.batch is None or entry.generation > run.generation:
         return entry.generation > run.generation

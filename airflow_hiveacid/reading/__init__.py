@@ -28,7 +28,7 @@ _PARTITION_BITS: Final = 24
 
 
 def file_number(partition: int, file: int) -> int:
-    """Return the number of a file, from its position and its partition's; OverflowError beyond."""
+    """Combine the positions of a file and its partition; OverflowError if one has too many bits."""
     if file >> FILE_BITS or partition >> _PARTITION_BITS:
         raise OverflowError(f"partition {partition}, file {file}")
     return partition << FILE_BITS | file

@@ -235,6 +235,7 @@ def _reading_deletes(piece: ScanPiece) -> Callable[[AcidFile], Iterator[pa.Recor
 
 
 def _in_range(events: pa.RecordBatch, ranges: Mapping[str, KeyRange]) -> pa.RecordBatch:
+    """Return the events in all the ranges; no range contains NULL."""
     for name, key_range in ranges.items():
         if key_range.is_empty:
             return events.slice(0, 0)

@@ -130,7 +130,7 @@ def _verdict(
         rows=tail.rows,
         why_not=why if tail.rows else None,
         is_outside=is_outside,
-        # These may have to be read, and only a change needs them.
+        # For these, all rows may have to be read, and only a change needs them.
         buckets=_buckets_of(file, tail) if for_changes and not is_outside else frozenset(),
     )
 
@@ -144,7 +144,8 @@ def _buckets_of(file: AcidFile, tail: OrcTail) -> frozenset[BucketId]:
         return frozenset()
     ends = _buckets(tail)
     found = {bucket for _, bucket in ends}
-    # Ends of one bucket but two codecs may have any bucket between them.
+    # One bucket at both ends is that of all rows, and a foreign bucket is enough to refuse the
+    # file. Ends of the own bucket but two codecs may have any bucket between them.
     return frozenset(found if len(ends) == 1 or found - {file.bucket_id} else buckets_read(file))
 
 
@@ -222,6 +223,7 @@ def _why_not(request: ReadRequest, file: AcidFile, tail: OrcTail, doubts: Doubts
 
 def why_not_columns(request: ReadRequest, tail: OrcTail, *root: str) -> str | None:
     """Return why Spark cannot read the requested columns below `root` correctly, or None."""
+    # Files without `root` were refused before; the root of a flat file is column 0.
     names = tail.types[tail.column_id(*root) or 0].field_names
     # Names and positions must agree: engines match columns by either.
     if names != tuple(c.name for c in request.table_columns[: len(names)]):
@@ -420,7 +422,7 @@ def _why_not_parquet(
     positions = FieldPositions(facts.schema, file.path)
     for column in request.columns:
         position = positions.of(column.name)
-        if position is None:
+        if position is None:  # every reader returns NULL
             continue
         if not file.knows(column.name):
             return f"its partition was created before column {column.name} was added"

@@ -56,7 +56,7 @@ def arrow_schema(columns: str) -> pa.Schema:
 
 
 def work_of(piece: object) -> int:
-    """Return a piece's cost in bytes: its table files, and opening them; or a whole task's."""
+    """Return a piece's cost in bytes, with that of opening its files; without files, a task's."""
     sizes = [
         sum(map(work_of_file, _files(getattr(piece, field.name))))
         for field in dataclasses.fields(piece)  # type: ignore[arg-type] # all pieces are dataclasses

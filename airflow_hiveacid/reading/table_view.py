@@ -74,7 +74,7 @@ def touching(
     table: TableInfo,
     ask: Callable[[tuple[PartitionName, ...]], tuple[PartitionName, ...] | None],
 ) -> Callable[[], Touched]:
-    """Return a function that finds touched partitions, and asks again only if they changed."""
+    """Return a function that finds touched partitions; it asks again after partitions changed."""
     remembered = functools.lru_cache(maxsize=1)(ask)
 
     def look() -> Touched:
@@ -100,6 +100,7 @@ def touched_as_of(
     matches = ask((*names, *lost))
     if past is not None and matches is not None:
         lost_matches = {*matches} & {*lost}
+        # Pass the unwanted vanished partitions as existing: only wanted ones raise the error.
         past.check_vanished([name for name in (*names, *lost) if name not in lost_matches])
     return Touched(names=matches, seen=names)
 
@@ -164,8 +165,11 @@ def view_of(  # noqa: PLR0913 - each argument is a part of the view
     if staged is not None:
         write_ids = write_ids.with_own(staged.write_id)
         names = {p.name for p in partitions}
-        is_asked = frozenset(touched.names or (p.name for p in staged.partitions))
-        new = [p for p in staged.partitions if p.name in is_asked - names]
+        new = [
+            p
+            for p in staged.partitions
+            if p.name not in names and (touched.names is None or p.name in touched.names)
+        ]
         partitions = (*partitions, *new)
     return TableView(
         table=table,

@@ -28,7 +28,7 @@ _OMITTED_KEY: Final = f"return_value{OMITTED}"
 _ALL_OFF: Final[Mapping[str, Any]] = {
     "delta_count": Off.OFF,
     "delta_ratio": Off.OFF,
-    "also_when": {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF},
+    "also_when": {Threshold.ABORTED_TRANSACTIONS.value: Off.OFF},  # the others have no default
 }
 
 _Number = Annotated[int | str | None, setting(arguments.health_limit)]
@@ -56,6 +56,7 @@ class HiveAcidThresholdSensor(HiveAcidWatchSensor):
         self.take_arguments(given)
         own = {name: given[name] for name in _ALL_OFF if name in given}
         if arguments.is_settled(own):
+            # `thresholds` reads all of them together; `own` gives an error the name of an argument.
             self.early_checks.check(lambda *_: self.thresholds(), **own)
 
     def thresholds(self) -> GivenThresholds:

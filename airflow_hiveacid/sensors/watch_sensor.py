@@ -182,6 +182,7 @@ class HiveAcidWatchSensor(
     # ---- outages ---------------------------------------------------------------------------------
 
     def _note_failure(self, error: HiveAcidError, context: Context) -> None:
+        """Log and store a failed poll, or raise its error if the sensor must not continue."""
         self._outage = self._stored_outage(context).after(error, now_s=time.time())
         self.log.warning("poll failed; the sensor continues: %s: %s", type(error).__name__, error)
         if self.reschedule and (store := context.get("task_state_store")) is not None:

@@ -182,6 +182,7 @@ class Exchange:
         return digest.rows
 
     def _exchange(self, guard: Callable[[], None], away: TableRef, here: TableRef) -> None:
+        """Rename the table to `away`, then `here` to its name; if that is refused, rename back."""
         expected = _traits(self.client.get_table(here))
         guard()
         self._rename(self.ref, away)

@@ -159,6 +159,7 @@ def stream(  # noqa: PLR0913 - each is a separate choice
     found = stream_tables(tables, mode, keys)
     _check_declared(job.job_of(StreamSpec), found, own)
     with typed_failures():
+        # Check the statements of a batch without rows before the query starts.
         for change in changes_of(job, found, job.spark.createDataFrame([], rows.schema), own):
             check_note(job.client, change.table)
 

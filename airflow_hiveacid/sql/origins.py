@@ -156,6 +156,7 @@ class _Names:
         # In Spark, the columns of USING come first. They may be those of either table.
         using = args.get("using") or ()
         keys: dict[str, Origins] = dict.fromkeys(key.name.lower() for key in using)
+        # The columns of files are not known, so they cannot be checked; `every` refuses their `*`.
         sides = () if self.open_tables or relation.open_table else (self.visible, relation)
         names = [[column for column, _ in side.columns] for side in sides]
         if len(keys) < len(using) or any(side.count(key) != 1 for side in names for key in keys):
@@ -172,6 +173,7 @@ class _Names:
         self.visible = Relation(columns=(*keys.items(), *rest))
 
     def every(self, name: str | None) -> Columns:
+        """Return the columns of `*`, or of `name.*`, if they are certain."""
         relation = self.visible if name is None else self.tables.get(name.lower())
         is_vague = self.open_tables if name is None else self.keys
         if relation is None or relation.open_table is not None or is_vague:
@@ -420,6 +422,7 @@ def _certain(origins: Origins) -> frozenset[Origin]:
 
 
 def _field_of(origins: Origins) -> frozenset[Origin]:
+    """Return the origins of a field of a value; refuse several columns: any may be the field's."""
     certain_origins = _certain(origins)
     if len({(origin.table, origin.column) for origin in certain_origins}) > 1:
         raise _UntracedError

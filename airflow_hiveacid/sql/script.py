@@ -194,6 +194,7 @@ def check_all_read(span: Span) -> None:
 
 
 def _length(tokens: Sequence[Token]) -> int:
+    """Return the number of tokens of an AS OF clause at the beginning; 0 if there is none."""
     words: list[str] = []
     for count, token in enumerate(tokens, start=1):
         if token.kind in {Kind.STRING, Kind.NUMBER}:

@@ -117,6 +117,7 @@ def _hash(array: pa.Array, hive_type: hive.HiveType, version: int) -> Hashes:
 
 
 def _of_nested(array: pa.Array, hive_type: hive.HiveType, version: int) -> Hashes:
+    """Fold a struct's fields or an array's elements in order; sum a map's entries, key ^ value."""
     parts = _parts(hive_type, version)
     if pa.types.is_struct(array.type):
         total: Hashes = np.zeros(len(array), np.uint32)
@@ -218,6 +219,7 @@ def _fold(items: Hashes, offsets: npt.NDArray[np.int32], *, start: int = 0) -> H
     powers[0] = 1
     np.multiply.accumulate(powers, out=powers)
     hashes = items[offsets[0] : offsets[-1]]
+    # An item with k items behind it in its segment is multiplied by 31**k.
     behind = np.repeat(offsets[1:], lengths) - np.arange(offsets[0], offsets[-1]) - 1
     sums = _segment_sums(hashes * powers[behind], offsets - offsets[0])
     folded: Hashes = sums + np.uint32(start) * powers[lengths]
@@ -245,6 +247,7 @@ def _of_decimals(array: pa.Array, version: int) -> Hashes:
 
 
 def _of_timestamps(array: pa.Array) -> Hashes:
+    # Only version 2, because `check_hashable` refuses version 1.
     distinct, positions = np.unique(
         np.stack(seconds_and_nanos(array), axis=1), axis=0, return_inverse=True
     )
@@ -302,6 +305,7 @@ def timestamp_bytes(seconds: int, nanos: int) -> bytes:
     first = (seconds & _INT_MAX) | (_INT_MAX + 1 if has_more else 0)
     data = first.to_bytes(4, "big")
     if has_more:
+        # A negative number tells the reader that the upper bits of the seconds follow.
         reversed_nanos = int(f"{nanos:09d}"[::-1])
         data += variable_long(-reversed_nanos - 1 if is_long else reversed_nanos)
     return data + variable_long(seconds >> (_WORD_BITS - 1)) if is_long else data

@@ -40,7 +40,7 @@ from airflow_hiveacid.operators.reporting.document import parsed
 COLLECTOR_DAG: Final = "hiveacid_collect"
 OPERATIONS_DAG: Final = "hiveacid_operations"
 _MOST_RUNS: Final = 100
-"""The number of a task's collections that the charts show."""
+"""The most collections, of one or several tasks, that a table's charts show."""
 _TASK: Final = (XComModel.dag_id, XComModel.task_id, XComModel.map_index)
 
 _log = logging.getLogger(__name__)
@@ -178,6 +178,7 @@ def _texts(stored: object, name: str) -> dict[str, str]:
 
 
 def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the newest collection of each task, the oldest first, so that later ones win."""
     newest = (
         select(*_TASK, func.max(XComModel.timestamp).label("timestamp"))
         .where(XComModel.key == COLLECTED_KEY, XComModel.dag_id.in_(dags))
@@ -197,6 +198,7 @@ def _newest(session: Session, dags: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def _recent(session: Session, tasks: Sequence[tuple[Any, ...]]) -> list[dict[str, Any]]:
+    """Return the last collections of these tasks together, the newest first."""
     query = (
         select(XComModel)
         .where(XComModel.key == COLLECTED_KEY, tuple_(*_TASK).in_(tasks))

@@ -4,7 +4,7 @@ Notes describe this provider's commits. Directories with a single write ID show 
 clients, whose times are known only within bounds. A compaction creates no version, but the queue
 lists it with its transaction (docs/decisions/versions.md).
 
-Of the writes between two versions, it finds the segments in each root, and the commit times,
+The segments in each root of the writes between two versions, and the commit times, are found
 without reading rows.
 """
 
@@ -118,6 +118,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     names: dict[int, list[str]] = {}
     for tag in tags:
         names.setdefault(tag.version, []).append(tag.name)
+    # When Hive converts a table, it skips the lower write IDs, so nothing shows one of them.
     traces = chain(commits, facts, names, write_ids.open, write_ids.aborted)
     is_converted = min(traces, default=write_ids.high_watermark) >= CONVERTED_WRITE_ID
     before_first = CONVERTED_WRITE_ID - 1 if is_converted else 0
@@ -176,6 +177,7 @@ def _found(roots: Sequence[PartitionInfo], states: Sequence[AcidState]) -> dict[
     every: dict[WriteId, _Found] = {}
     for info, state in zip(roots, states, strict=True):
         for directory in (*state.live, *state.obsolete_directories):
+            # A compactor's directory, or a delta of several writes, does not describe one write.
             if directory.is_compacted or directory.name.visibility_txn_id is not None:
                 continue
             if isinstance(directory.name, DeltaName) and directory.name.low != directory.name.high:
@@ -364,6 +366,7 @@ def between(  # noqa: PLR0913 - a table, two versions of it, and the metastore
 
     first = past(since)
     newest = settled(write_ids)
+    # If the first version is later than `newest`, the range is empty.
     if until is None and first is not None and first.then.high_watermark > newest:
         until = since
     last = past(newest if until is None else until)

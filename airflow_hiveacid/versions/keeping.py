@@ -22,7 +22,7 @@ from airflow_hiveacid.format.errors import (
     TagTakenError,
 )
 from airflow_hiveacid.format.records import Keeping, OwnCompaction, Tag, TaggedRoot, time_text
-from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList
+from airflow_hiveacid.format.snapshot import Snapshot, ValidWriteIdList, settled
 from airflow_hiveacid.format.table import PartitionInfo, TableInfo, TableRef, TransactionalKind
 from airflow_hiveacid.format.versions import VersionSpec, floor_of, without_aborted
 from airflow_hiveacid.metastore.compaction_queue import CompactionState
@@ -290,8 +290,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     """Name a version, and keep its files until the tag expires or is removed.
 
     If the tag already names this version, only its expiry changes. If the same maker requests a tag
-    of the current state again, the tag keeps the version of the first request. That may have been
-    killed before its second check, so the tag is checked and written again.
+    of the current state again, the tag keeps the version of the first request, unless that was
+    killed before its second check (`Tag.is_sure`): then the tag is made anew.
 
     No other thread may use `client` at the same time. The current state as `version` means the
     newest version that no open write can change. `expires_s` is in seconds since 1970, by the
@@ -375,7 +375,7 @@ def _replace(client: MetastorePort, notes: VersionNotes, older: Tag, moved: Tag)
 def _check_alone(
     notes: VersionNotes, table: TableInfo, tag: Tag, older: Tag | None, now_s: float
 ) -> None:
-    """Check that no other client creates this tag for a different version; all write it first."""
+    """Check that no other client makes this tag for another version; each writes its own first."""
     version_ids = ValidWriteIdList.parse(tag.write_ids)
     since_s = -1.0 if older is None else older.made_s
     for rival in notes.noted_tags():
@@ -426,10 +426,7 @@ def _past(
 ) -> Past:
     """Return a `Past` for a version; the current state means the newest unchangeable version."""
     if version.is_now:
-        newest = snapshot.write_ids(table.ref)
-        lowest = newest.min_open_write_id
-        high = newest.high_watermark if lowest is None else lowest - 1
-        version = VersionSpec.of(version=high)
+        version = VersionSpec.of(version=settled(snapshot.write_ids(table.ref)))
     taken_s = server_now(client)
     if version.timestamp is not None:
         snapshot = snapshot_now(client, [table.ref])  # not older than `taken_s`

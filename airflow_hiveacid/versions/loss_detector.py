@@ -204,6 +204,7 @@ class LossDetector:
         for horizon in self.horizons:
             ids = [reset.write_id for reset in self._resets(horizon.partition)]
             if horizon.partition not in partitions and max(ids, default=_NONE) < horizon.write_id:
+                # In place of a file's name: a horizon does not show the lowest version, so it is 0.
                 ends.setdefault(horizon.partition, {})[f"horizon {horizon.write_id}"] = _NONE
         return tuple(
             Reset(

@@ -52,7 +52,7 @@ class Past:
     """A table as of a version.
 
     `now` contains all committed write IDs, `then` those of the version. `loss_detector` finds files
-    that were removed without a write ID. `promises` is None until the guarantees are first used.
+    that were removed without a write ID. If `promises` is None, `promised` reads the guarantees.
     """
 
     client: MetastorePort
@@ -257,6 +257,7 @@ class Readable:
 
 
 def _noted(loss_detector: LossDetector, write_ids: ValidWriteIdList) -> set[int]:
+    """Return the version numbers at which these notes may change what is readable."""
     numbers: set[int] = {note.write_id for note in loss_detector.commits}
     numbers |= {horizon.write_id for horizon in loss_detector.horizons}
     for reset in loss_detector.resets:
@@ -307,9 +308,10 @@ def past_of(
 ) -> Past:
     """Return a `Past` for a version of a transactional table; else raise an error.
 
-    Reads the compaction queue, and who runs an open write of the version. `version` must not be the
-    current state. `taken_s` returns a time of the metastore's clock from before the snapshot. For
-    the errors of a version, see `as_of_number` and `as_of_time`.
+    Reads the table's notes, and who runs an open write of the version; `Past.promised` reads the
+    compaction queue later. `version` must not be the current state. `taken_s` returns a time of the
+    metastore's clock from before the snapshot. For the errors of a version, see `as_of_number` and
+    `as_of_time`.
     """
     if table.kind is TransactionalKind.NONE:
         raise errors.NotTransactionalError(table=table.ref)

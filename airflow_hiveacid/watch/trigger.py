@@ -77,7 +77,7 @@ class ConditionTrigger(BaseTrigger):
             condition = Condition.from_json(self.condition)
             findings = await self._wait(condition)
             event = short_form({"due": [*findings]})
-            if event[_OMITTED]:
+            if event[_OMITTED]:  # too many: omit the least important ones
                 event = short_form({"due": [*condition.most_important_first(findings)]})
         except Exception as error:  # noqa: BLE001 - the edge of the triggerer
             # Send the error as an event, so that the sensor raises it with its original type. If

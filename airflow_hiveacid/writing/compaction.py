@@ -171,7 +171,7 @@ class Compactor:
     def _look(
         self, doing: WriteKind, policy: ConflictPolicy
     ) -> Callable[[MetastoreTransaction], None]:
-        """Return the check for conflicting commits of others since now, which it refuses."""
+        """Return a check for commits since this call; it raises WriteConflictError for a rival."""
         if not looks_for_rivals(policy, doing):
             return lambda _: None
         # List the directories first, so that the write IDs cover every listed one.
@@ -180,6 +180,7 @@ class Compactor:
         began = self.client.valid_write_ids([ref], self.client.valid_txns())[ref]
 
         def check(txn: MetastoreTransaction) -> None:
+            # Now the snapshot comes first: each write that it shows has published its directory.
             newest = txn.newest(ref)
             names = list_directories(*open_location(location))
             now = newest.write_ids(ref), newest.txns
@@ -286,7 +287,7 @@ class Compactor:
         )
 
     def _note_as_ours(self, entry_id: int, work: CompactionWork) -> None:
-        """Record that a queue entry is ours: other clients' end the guarantee for versions."""
+        """Record that a queue entry is ours; another client's ends a kept table's guarantee."""
         aborted = work.snapshot.write_ids(self.facts.table.ref).aborted
         own = OwnCompaction(entry_id=entry_id, aborted=aborted)
         note_as_ours(self.client, self.facts.table, own, self.shared.versions)
@@ -410,9 +411,9 @@ class Compactor:
     def _has_older_readers(self, own: TxnId) -> bool:
         """Return True if another transaction's snapshot may be older than the newest input.
 
-        Call this after taking our snapshot. Then later transactions see every write that it shows.
-        Open compactions do not count: ours choose a base as Hive 3.1, and the queue prevents
-        concurrent ones by Hive.
+        On 3.1, return False, as no suffix can hide a result. Call this after taking our snapshot:
+        later transactions see every write that it shows. Open compactions do not count: ours choose
+        a base as Hive 3.1, and the queue prevents concurrent ones by Hive.
         """
         if self.client.generation is MetastoreGeneration.V3:
             return False

@@ -22,8 +22,8 @@ Columns of events:
 | `originalTransaction`, `bucket`, `rowId` | row ID of the old row; NULL without an old row |
 | `row` | the new row, or only the columns that a clause sets; NULL in a delete event |
 
-The files with the row are named after the error of a writer that got two changes of one row ID.
-Either two rows of a MERGE's source match one row, or two rows of the table have this row ID, as
+If a writer gets two changes of one row ID, a note to its error names the files with the row. Either
+two rows of a MERGE's source match one row, or two rows of the table have this row ID, as
 after a delta was copied. Then every change of one row would change both. The files tell the two
 cases apart.
 """
@@ -151,8 +151,8 @@ class WritePlan:
 
     `token` is the name of the staging directories. `locations` contains the locations of partitions
     outside of their default root below the table. `insert_directory` is a delta, or a base for an
-    overwrite; `delete_directory` is a delete delta. `given` is as in `Events`. `old_files` maps the
-    `_file` values of updates to the files that contain the old rows.
+    overwrite; `delete_directory` is a delete delta. `given[clause]` has the columns that a clause
+    sets. `old_files` maps the `_file` values of updates to the files that contain the old rows.
     """
 
     table: TableInfo
@@ -243,6 +243,7 @@ def staged_files(plan: WritePlan, written: Iterable[Written]) -> tuple[StagedFil
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split a batch where the partition, kind or bucket changes, so that a part has one `GROUP`."""
     if not batch.num_rows:
         return
     changed = np.zeros(batch.num_rows - 1, dtype=bool)
@@ -303,7 +304,8 @@ class _EventGroup(_PlainGroup):
 
     def __init__(self, plan: WritePlan, key: tuple[str, int, int], attempt: str) -> None:
         super().__init__(plan, key, attempt)
-        # One list for the file: the cursor of `OldRows` restarts if it changes.
+        # The columns that some clause does not set. All rows of the file fetch the same ones,
+        # because the cursor of `OldRows` restarts if the columns change.
         self._fetched = tuple(
             c.name for c in plan.columns if any(c.name not in g for g in plan.given)
         )
@@ -343,6 +345,7 @@ class _EventGroup(_PlainGroup):
         self._rows += batch.num_rows
 
     def _refuse_doubles(self, batch: pa.RecordBatch) -> None:
+        """Raise MergeCardinalityError if a row ID equals the one before it, also across batches."""
         keys = Keys.of(batch)
         again = keys.repeats()
         again[0] = keys.at(0) == self._last
@@ -366,6 +369,7 @@ class _EventGroup(_PlainGroup):
         old_masks: dict[str, np.ndarray] = {}
         for column in self._plan.columns:
             is_given = np.array([column.name in names for names in self._plan.given], dtype=bool)
+            # `is_given` has a value per clause; `is_update` drops what other rows look up.
             old = is_update & ~np.take(is_given, np.where(is_update, clause, 0).astype(int))
             if old.any():
                 old_masks[column.name] = old
@@ -381,7 +385,9 @@ class _EventGroup(_PlainGroup):
         kept: Mapping[str, np.ndarray],
         needs_old: np.ndarray,
     ) -> pa.StructArray:
+        # `kept` has, for each column, the rows whose old value stays.
         fetched = self._old_rows.fetch(batch.filter(pa.array(needs_old)))
+        # The place of each row's old values behind the new values.
         index = np.cumsum(needs_old) - 1 + batch.num_rows
         # Flatten once, because extracting one field costs as much as extracting all fields.
         new_values = dict(zip((field.name for field in new.type), new.flatten(), strict=True))
@@ -431,7 +437,7 @@ _ROW: Final = re.compile(r"row (\d+) of write ID (\d+), bucket property (-?\d+)"
 
 @contextmanager
 def named_twins(target: TableView) -> Iterator[None]:
-    """Write changes of rows; an error about two changes of one row tells twins of the table.
+    """Run a block that changes rows; find the cause of its error about two changes of one row.
 
     Two rows of the table with the same row ID raise TwinRowIdsError. Two source rows that match one
     target row raise MergeCardinalityError, as before.
@@ -455,7 +461,7 @@ def row_text(key: Key) -> str:
 
 
 def _holders(target: TableView, row: Key) -> tuple[str, ...]:
-    """Return the URIs of files with this row, once for each, in the partition with the most."""
+    """Return a file's URI for each row with this ID, in one partition: that with the most rows."""
     holders: dict[int, list[str]] = {}
     for file in target.files:
         path = f"{target.partitions[file.partition].location.rstrip('/')}/{file.data.key}"
@@ -465,6 +471,7 @@ def _holders(target: TableView, row: Key) -> tuple[str, ...]:
 
 
 def _count(file: AcidFile, row: Key) -> int:
+    """Return how many rows of a file have this row ID; read none if statistics rule it out."""
     tail = file.tail()
     ranges = [tail.integer_range(column_id) for column_id in IDENTITY_COLUMN_IDS]
     if has_acid_columns(tail) and any(

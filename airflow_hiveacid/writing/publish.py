@@ -60,7 +60,12 @@ from airflow_hiveacid.storage.stores.listing import (
     list_directories,
     open_uploads,
 )
-from airflow_hiveacid.storage.stores.locations import open_location, publishes_files, scheme_of
+from airflow_hiveacid.storage.stores.locations import (
+    identities,
+    open_location,
+    publishes_files,
+    scheme_of,
+)
 from airflow_hiveacid.storage.stores.staging import AcceptedFile, Staging
 from airflow_hiveacid.storage.stores.threads import side_by_side
 from airflow_hiveacid.storage.stores.version_notes import VersionNotes
@@ -224,14 +229,10 @@ def check_free(directories: Sequence[StagedDirectory]) -> None:
 def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
-    """Return a directory that would be published outside its partition, or None."""
-    locations = {info.name: open_location(info.location)[1] for info in partitions}
+    """Return a directory whose partition is not in `partitions`, or is elsewhere; or None."""
+    homes = {info.name: identities(info.location)[0] for info in partitions}
     return next(
-        (
-            d
-            for d in directories
-            if locations.get(d.partition) != open_location(d.staging.location)[1]
-        ),
+        (d for d in directories if homes.get(d.partition) != identities(d.staging.location)[0]),
         None,
     )
 
@@ -259,13 +260,14 @@ class Publication:
         self._tried.append(directory)
         staging = directory.staging
         if not staging.renames:
-            # Marks identify a file's writer, so only our files are removed here.
+            # It stays in `_tried` after an error: marks identify a file's writer, so only our files
+            # are taken back.
             staging.publish_files(directory.directory, directory.accepted, directory.markers)
             return
         try:
             staging.publish([directory.directory])
         except DirectoryExistsError:
-            self._tried.remove(directory)
+            self._tried.remove(directory)  # the existing directory is not ours to remove
             raise
 
 
@@ -296,13 +298,13 @@ def _put_back_one(directory: StagedDirectory) -> None:
 
 
 def token_of(txn_id: TxnId, attempt: AttemptId, statement_id: StatementId | None = None) -> str:
-    """Return the name of an attempt's staging directories for one of its statements."""
+    """Return the name of an attempt's staging directories for a statement; 0 adds no suffix."""
     token = f"{txn_id}-{attempt}"
     return f"{token}.{statement_id}" if statement_id else token
 
 
 def all_staged(first: str) -> tuple[str, ...]:
-    """Return an attempt's existing staging directories in one root, after the `first`."""
+    """Return an attempt's existing staging directories beside `first`, that of statement 0."""
     home, _, name = first.rpartition("/")
     tokens = list_directories(*open_location(home))
     return tuple(f"{home}/{n}" for n in tokens if n == name or n.startswith(f"{name}."))
@@ -336,15 +338,15 @@ def remove_abandoned(
 
 
 def _is_of(entry: LedgerEntry, directory: str, locations: Collection[str]) -> bool:
-    """Return whether an attempt can have published a directory, which is in the table's own."""
+    """Return whether an attempt can have published a directory: by its location and write ID."""
     location, _, name = directory.rpartition("/")
-    parsed = parse_directory_name(name)
+    parsed = parse_directory_name(name)  # a base has no `low`
     low = getattr(parsed, "low", entry.write_id)
     return location in locations and parsed is not None and low == parsed.high == entry.write_id
 
 
 def _discard_staged(table: TableInfo, entry: LedgerEntry, directories: Sequence[str]) -> None:
-    """Abort the uploads that an attempt noted, and remove the notes; MinIO's list is incomplete."""
+    """Remove an attempt's notes, which aborts the noted uploads: MinIO's list is incomplete."""
     token = token_of(entry.txn_id, entry.attempt)
     uploaded = [d for d in directories if publishes_files(scheme_of(d))]
     for top in {Staging.of(table, d.rpartition("/")[0], token).top for d in uploaded}:
@@ -389,6 +391,7 @@ class Replacement:
             self._stop_the_dead(location)
         ranges = {_without_suffix(name) for name in self._names}
         for name in sorted({d.text for d in self.look().aborted} - self._names):
+            # A name with a suffix, and with the same write IDs as one of ours.
             if name != _without_suffix(name) in ranges:
                 log.info("removing a directory of an aborted compactor: %s/%s", location, name)
                 delete_directory(*open_location(f"{location}/{name}"))

@@ -43,7 +43,7 @@ from airflow_hiveacid.writing.publish import StagedDirectory, StagedFile, assemb
 from airflow_hiveacid.writing.table_write import TableWrite, WriteOrder
 from airflow_hiveacid.writing.write import Write, run_unknown, writing
 
-# Up to these limits, a copy in the driver (1 to 2 ms of CPU time per MB) beats a stage of tasks.
+# Up to this and `_FEW_BYTES`, a copy in the driver (1 to 2 ms of CPU per MB) beats tasks of Spark.
 _FEW_FILES: Final = 16
 _ANY: Final = "any"
 SEVERAL: Final = "the transaction has several statements"

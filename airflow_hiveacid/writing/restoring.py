@@ -216,7 +216,10 @@ class Restoring(Generic[_V]):
         return result
 
     def look(self) -> tuple[Differing, ...] | None:
-        """Return the roots that may differ; None if an earlier try may have restored them."""
+        """Return the roots that may differ; None if that fails, and the ledger has an earlier try.
+
+        That try may have restored the version, and its files may have been cleaned since.
+        """
         try:
             return differing_now(self.job.client, self.table, self.version)
         except HiveAcidError:

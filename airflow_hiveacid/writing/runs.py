@@ -90,6 +90,7 @@ class WrittenStatements:
         part, statement = self._write.tables[table.ref], StatementId(len(self._results))
         delta = DeltaName(low=part.write_id, high=part.write_id, statement_id=statement)
         overwrite = DataOperation.OVERWRITE in operations
+        # A base has no statement ID, so its rows get 0; its staging directory has the statement's.
         return WritePlan(
             table=table,
             write_id=part.write_id,
@@ -227,7 +228,7 @@ class StatementWork(WrittenStatements, ABC, Generic[_S, _V]):
         part = self._write.tables[change.table.ref]
         view = self.view(change.table, touched)
         part.check_locations(view.elsewhere.values())
-        if view.staged is None:
+        if view.staged is None:  # a view with staged files may have partitions that do not exist
             part.note_existing(view.partitions)
         check_files_writable(change.table, view.partitions)
         plan = self.plan(view.table, change.operations, view.elsewhere)
@@ -368,6 +369,7 @@ def accesses(changes: Sequence[PlannedStatement], touched: Sequence[Touched]) ->
 
 
 def _both(one: TableAccess, other: TableAccess) -> TableAccess:
+    """Combine two statements' accesses to a table; without names, the whole table is locked."""
     names = None
     if one.partitions is not None and other.partitions is not None:
         names = nameable(tuple(sorted({*one.partitions, *other.partitions}, key=str)))

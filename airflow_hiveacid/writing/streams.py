@@ -234,7 +234,8 @@ def _has_twin(
 ) -> bool:
     """Return True if a table's ledger agrees with the newest entry, of the table `noted_in`.
 
-    A table that was made after that batch has no entry of the stream.
+    A table that was made after that batch has no entry of the stream. Then the batch must have been
+    recorded after `noted_in` was made, and before this table was.
     """
     if entries:
         return any(map(newest.is_twin, entries))
@@ -261,7 +262,8 @@ def _offsets(entry: LedgerEntry, ref: TableRef) -> JsonValue:
 def _age(entry: LedgerEntry) -> tuple[int, bool, bool, bool]:
     """Return a key that sorts entries by age, the newest last.
 
-    Of two entries with one number, that without rows is of a copy that started at that moment.
+    Of two entries with one number, a damaged one is last: it may be the one that has rows. One
+    without rows is of a copy that started at that moment.
     """
     is_sure = entry.is_confirmed and not entry.doubt
     return entry.generation, not entry.is_legible, bool(entry.directories), is_sure

@@ -186,7 +186,7 @@ class TableWrite:
         """
         ref = self.table.ref
         began = self._txn.began.get(ref)
-        if began is None:
+        if began is None:  # the metastore finds all conflicts (`looks_for_rivals`)
             return
         snapshot_ids = self._txn.snapshot.write_ids(ref)
         newest_ids = newest or self._newest()
@@ -233,6 +233,7 @@ class TableWrite:
         4 ignores a delete event if its write ID is lower than the row's write ID
         (VectorizedOrcAcidRowBatchReader). It would show both rows.
         """
+        # If a partitioned table is locked as a whole, only `verify` checks its partitions.
         partitions = self._access.partitions or (
             () if self.table.is_partitioned else (PartitionName(),)
         )
@@ -263,7 +264,7 @@ class TableWrite:
         check_outside(self._client, self.table, locations, self._neighbours)
         for location in locations:
             check_publishable(self.table.ref, location)
-            if Staging.of(self.table, location, "any").home is None:
+            if Staging.of(self.table, location, "any").home is None:  # not below the table
                 self._homes.add(location)
 
     def note_existing(self, partitions: Iterable[PartitionInfo]) -> None:
@@ -282,7 +283,7 @@ class TableWrite:
         A base replaces the directories that earlier statements have staged in its partition, which
         readers would ignore. `directories` is empty if the statement changes nothing. By default,
         `operations` are all operations of this write on the table. `kinds` names the statement in
-        the history, as its result does; by default, and if it overwrites by other rows, the
+        the history, as its result does; by default, and for an INSERT or LOAD that overwrites, the
         operations do.
         """
         bases = [d for d in directories if isinstance(parse_directory_name(d.directory), BaseName)]
@@ -383,6 +384,7 @@ class TableWrite:
             older = [e for e in self._earlier if e.generation < number and e.txn_id not in running]
             self._ledger.supersede(older, files)
         VersionNotes.of(self.table).bundle_commits(files)
+        # After a RENAME of the table, the note has its former name.
         is_former = self._owner is not None and self._owner.table != self.table.ref
         if is_former or not any(file.name == OWNER_FILE for file in files):
             owner = Owner(
@@ -413,7 +415,7 @@ class TableWrite:
             directories=tuple(below(self.table.location, d) for d in entry.directories),
         )
         times = self._txn.times
-        if times is None:
+        if times is None:  # the server reported no time
             return note
         return dataclasses.replace(
             note,

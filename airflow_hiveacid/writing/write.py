@@ -109,7 +109,7 @@ class Write:
         return tuple(d for table in self._tables.values() for d in table.directories)
 
     def check_tables(self) -> None:
-        """Check that no table has changed since the statements were checked, nor another owner."""
+        """Check that no table has changed since its statements were checked, or changed owners."""
         for table in self._tables.values():
             table.check_table()
             table.check_owner()
@@ -271,5 +271,5 @@ def writing(client: MetastorePort, order: WriteOrder) -> Iterator[Write]:
         if write is not None and write.state is WriteState.PUBLISHED:
             write.leave()
         raise
-    if write.state is WriteState.PUBLISHED:
+    if write.state is WriteState.PUBLISHED:  # else the block abandoned it: the job was done
         write.confirm()

@@ -281,6 +281,14 @@ def test_the_end_of_a_template_and_its_line_breaks_stay(native: bool, end: str) 
 
 
 @_MODES
+def test_several_kinds_of_line_ends_in_a_template_are_refused(native: bool) -> None:
+    with _dag(native):
+        task = _task("HiveAcidDeleteOperator", where="s = 'a\r\nb'\nAND i = {{ x }}", parameters={})
+    with pytest.raises(ConfigurationError, match="several kinds of line ends"):
+        _rendered(task, x=1)
+
+
+@_MODES
 def test_a_mapped_text_of_another_task_is_not_rendered(native: bool) -> None:
     text = "name = '{{ conf.secret }}'"  # whoever wrote it must not read the context
     with _dag(native):

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession, functions as F
 
 from airflow_hiveacid.format.table import PartitionName, TableInfo
@@ -110,6 +112,23 @@ def test_a_text_key_matches_only_a_number_of_the_same_value(
     target = spark.sql(f"select cast({value} as {kind}) as k")
     found = target.alias("t").join(source.alias("s"), program.keys_equal).select("s.k").collect()
     assert sorted(r[0] for r in found) == sorted(texts[:equal])
+
+
+def test_a_text_key_with_nanoseconds_matches_no_rounded_time(spark: SparkSession) -> None:
+    table = table_of("k timestamp")
+    spec = MergeSpec(target="d.t", source=SourceSpec(), keys=("k",), clauses=(matched_delete(),))
+    target = spark.sql("select timestamp_ntz'2026-01-31 00:00:00.123456' as k").alias("t")
+
+    def found(text: str | None) -> int:
+        source = spark.createDataFrame([(text,)], "k string")
+        program = plan_merge(spark, table, spec, source)
+        return target.join(source.alias("s"), program.keys_equal).count()
+
+    assert found("2026-01-31 00:00:00.123456000") == 1
+    assert found(None) == 0
+    wrong = (PySparkException, Py4JJavaError)
+    with pytest.raises(wrong, match="more than six fractional digits"):
+        found("2026-01-31 00:00:00.123456789")
 
 
 @pytest.mark.parametrize(

@@ -179,6 +179,7 @@ def _buffer(data: bytes) -> _Buffer:
 
 
 def _take(gss: _Library, buffer: _Buffer) -> bytes:
+    """Return a result's bytes and free it; call this before a check that may raise an error."""
     data = ctypes.string_at(buffer.value, buffer.length) if buffer.value else b""
     gss.gss_release_buffer(c_uint32(), buffer)
     return data

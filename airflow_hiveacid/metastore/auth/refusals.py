@@ -129,7 +129,7 @@ class Outages:
         for address in self.in_order(addresses):
             try:
                 yield address
-            except GeneratorExit:
+            except GeneratorExit:  # the caller asks no further, because this address answers
                 self.forget(address)
                 raise
             self.note(address)

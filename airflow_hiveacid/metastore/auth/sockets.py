@@ -105,8 +105,8 @@ def tls_context(endpoint: MetastoreEndpoint) -> ssl.SSLContext:
         # Without a CA file, the endpoint trusts this machine's CAs.
         context = ssl.create_default_context(cafile=endpoint.ca_certificate)
         if endpoint.client_certificate is not None:
-            # With an empty password, an encrypted key causes an error. Without a password argument,
-            # OpenSSL would prompt at the terminal.
+            # `str` is called for the password and returns "", so an encrypted key causes an error.
+            # Without a password argument, OpenSSL would prompt at the terminal.
             context.load_cert_chain(endpoint.client_certificate, endpoint.client_key, password=str)
     except (OSError, ssl.SSLError) as error:
         files = (endpoint.ca_certificate, endpoint.client_certificate, endpoint.client_key)

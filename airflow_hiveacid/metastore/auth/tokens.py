@@ -30,7 +30,7 @@ _HIVE_SERVER: Final = "hiveserver2ClientToken"
 _MAGIC: Final = b"HDTS"
 # A first byte below this value encodes how many bytes follow (Hadoop's WritableUtils).
 _ONE_BYTE: Final = -112
-_POSITIVE: Final = -120
+_POSITIVE: Final = -120  # the lowest first byte of a positive number
 _ONE_BYTE_MOST: Final = 127
 
 

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from airflow_hiveacid.format.conflicts import MetastoreGeneration
-from airflow_hiveacid.format.errors import MetastoreError
+from airflow_hiveacid.format.errors import ConfigurationError, MetastoreError
 from airflow_hiveacid.jobs.endpoint import MetastoreEndpoint
 from airflow_hiveacid.metastore.client.catalog_calls import CatalogCalls
 from airflow_hiveacid.metastore.client.connection import Connection
@@ -35,20 +35,31 @@ def connect(endpoint: MetastoreEndpoint) -> MetastoreClient:
 
 
 def server_states(endpoint: MetastoreEndpoint) -> tuple[tuple[str, ...], list[MetastoreError]]:
-    """Call each of several servers; return the addresses that answer, and the failures."""
+    """Call each of several servers; return the addresses that answer, and the failures.
+
+    Raises:
+        ConfigurationError: the servers are of different metastores. After a failure, a job would
+            continue in the other one.
+    """
     if len(endpoint.uris) == 1:
         return endpoint.uris, []
-    answering, failures = [], []
+    answering: dict[str, str] = {}
+    failures = []
     for uri in endpoint.uris:
         limit_s = min(endpoint.call_timeout_s, endpoint.connect_timeout_s)
         own = dataclasses.replace(endpoint, uris=(uri,), call_timeout_s=limit_s)
         try:
             with connect(own) as client:
                 client.generation  # noqa: B018 - calls the server
+                answering[uri] = client.metastore_id
         except MetastoreError as error:
             failures.append(error)
-        else:
-            answering.append(uri)
+    if len(set(answering.values())) > 1:
+        servers = ", ".join(f"{uri} has {own_id}" for uri, own_id in answering.items())
+        raise ConfigurationError(
+            f"the connection has servers of different metastores: the ID of {servers}. Make one"
+            " connection for each metastore"
+        )
     return tuple(answering), failures
 
 

@@ -276,6 +276,7 @@ class CatalogCalls:
     def _forget_partitions(
         self, table: TableInfo, names: Sequence[PartitionName], context: _WriteContext
     ) -> int:
+        # Look for the flag in short answers first, and read whole definitions only to change them.
         marked = [
             str(catalog.partition_info(table, struct).name)
             for struct in self._locations(table.ref, [str(name) for name in names])
@@ -315,7 +316,7 @@ class CatalogCalls:
         return names
 
     def _existing_names(self, ref: TableRef, names: Sequence[PartitionName]) -> list[str]:
-        """Return at least the names of those partitions that exist; look up each of a few."""
+        """Return the existing names among these, and maybe others; look up each of a few."""
         if len(names) > _FEW_PARTITIONS:
             return self._partition_names(ref)
         matches = []
@@ -377,6 +378,7 @@ class CatalogCalls:
     ) -> None:
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- a megabyte of stubs
 
+        # Read the storage through hmsclient, because the request below consists of its structs.
         storage = self._connection.catalog_call(
             "get_table_req",
             ttypes.GetTableRequest(

@@ -237,6 +237,7 @@ class Connection:
     def missing_calls(self) -> tuple[str, ...]:
         """Calls that this 4.x server lacks; each connection tries them once."""
         if self._missing_calls is None:
+            # The first two calls determine the generation (`_probe`).
             newer = tuple(_PROBES)[2:] if self.generation is MetastoreGeneration.V4 else ()
             self._missing_calls = tuple(name for name in newer if not self._knows(name))
         return self._missing_calls
@@ -359,6 +360,7 @@ class Connection:
         return _NotDoneError(error) if isinstance(cause, NotAdmittedError) else error
 
     def _general_faults(self) -> tuple[type[Exception], ...]:
+        """Return the classes that also report a fault which only this connection has."""
         if self._hms is None:
             return (MetaException,)
         from hmsclient.genthrift.hive_metastore import ttypes  # noqa: PLC0415 -- already loaded

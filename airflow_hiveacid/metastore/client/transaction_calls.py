@@ -115,7 +115,7 @@ class TransactionCalls:
             )
         except (errors.MetastoreCallError, errors.MetastoreUnavailableError):
             # For an aborted transaction 4.0.1 answers "internal error" and 3.1.3 disconnects.
-            self.heartbeat(txn_id)
+            self.heartbeat(txn_id)  # raises TransactionAbortedError if it is aborted
             raise
         return WriteId(answer.txnToWriteIds[0].writeId)
 

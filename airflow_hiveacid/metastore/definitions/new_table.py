@@ -86,7 +86,7 @@ def _format(table: str, stored_as: str, *, insert_only: bool) -> FileFormat:
 
 
 def ensure_table(client: MetastorePort, new: NewTable) -> bool:
-    """Create a table unless it exists; return True if it is new."""
+    """Create a table; return False if it exists, or raise TableDiffersError if it differs."""
     try:
         table = client.get_table(new.ref)
     except errors.TableNotFoundError:
@@ -150,6 +150,6 @@ def same_directory(one: str, other: str) -> bool:
 
 
 def _path(location: str) -> str:
-    """Return a location without trailing slashes and without the scheme `file:`."""
+    """Return a location without trailing slashes; a local path is `/...`, without `file:`."""
     path = location.removeprefix(_LOCAL)
     return f"/{path.lstrip('/')}".rstrip("/") if path.startswith("/") else path.rstrip("/")

@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> Sequence[Row]:
-    """Return the rows of a query, in the server's order."""
+    """Return the rows of a query in the server's order, or abort transactions and list them."""
     match statement:
         case statements.ShowCompactions():
             ref, partition = _table_and_partition(client, statement.target, statement.partition)
@@ -53,6 +53,7 @@ def answer(client: MetastorePort, statement: statements.MetastoreStatement) -> S
         case statements.ShowLocks():
             ref, partition = _table_and_partition(client, statement.target, statement.partition)
             locks = concerning(client.show_locks(), ref)
+            # 3.1 lists names in lower case. Without a partition, all these locks are listed.
             name = None if partition is None else str(partition).lower()
             return [_lock(k) for k in locks if name in (None, (k.partition or "").lower())]
         case statements.AbortTransactions():
@@ -166,9 +167,9 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
     `before` is what an earlier try passed to `on_begin`, if that try may have made the change.
     `on_begin` is called directly before the call that makes the change. The statement drops
     partitions inside the context manager of `around_drop`, while it holds their locks.
-    Before its lock, because a store may answer late, a drop, a rename or ADD PARTITION calls
-    `check_owner`, with the partitions if it is not about the whole table; an error of it ends the
-    statement. If the table or the partitions are others under the lock, it is called again.
+    A drop, a rename or ADD PARTITION calls `check_owner` before the statement's lock, because a
+    store may answer late; no partitions mean the whole table. If the table or the partitions are
+    others under the lock, `check_owner` is called again. Its error ends the statement.
 
     Raises InputError if the current state does not allow the change; then nothing was changed.
     After a MetastoreUnavailableError, the change may have been made.
@@ -180,7 +181,8 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
         return DefinitionOutcome()
     ref = work.ref
     if ref is None:
-        _do(work, on_begin)
+        on_begin(work.before)
+        work.do()
         return DefinitionOutcome(has_changed=True, partitions=work.partitions)
     concerns_files = isinstance(statement, _CONCERNS_FILES)
     if concerns_files:
@@ -198,13 +200,11 @@ def run_statement(  # noqa: PLR0913 - the statement, an earlier try, and three c
             check_owner(client, ref, work.partitions)
         is_drop = isinstance(statement, statements.DropPartitions)
         with around_drop(client, ref, work.partitions) if is_drop else nullcontext():
-            _do(work, on_begin)
+            on_begin(work.before)
+            # Raise an error if the locks are lost: stores, and `on_begin`, may have been slow.
+            client.heartbeat(txn_id)
+            work.do()
     return DefinitionOutcome(has_changed=True, txn_id=txn_id, partitions=work.partitions)
-
-
-def _do(work: DefinitionWork, on_begin: Callable[[Before], None]) -> None:
-    on_begin(work.before)
-    work.do()
 
 
 def _work(  # noqa: C901, PLR0911 - one line for each kind of statement
@@ -242,8 +242,8 @@ def locked(
     """Hold these locks in a transaction during the `with` block; yield the transaction's ID.
 
     As in Hive (DbTxnManager), a transaction holds the locks. But the definitions change
-    immediately, not when it commits, so an abort does not undo any change. The transaction reports
-    no steps, and sends heartbeats at half of the server's time-out.
+    immediately, not when it commits, so an abort does not undo any change. No step is reported to
+    `terms.on_step`. Heartbeats are sent at half of the server's time-out.
     """
     with ExitStack() as undo:
         txn_id, heartbeat = open_beating(client, terms.clock, undo)

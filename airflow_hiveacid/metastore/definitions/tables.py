@@ -1,4 +1,8 @@
-"""The rules for statements that define databases, tables and partitions; each returns the work."""
+"""The rules for statements that define databases, tables and partitions.
+
+The function of a statement returns the work, or None if there is nothing to change. Its `before` is
+the state that an earlier try noted, or None if no try can have made the change.
+"""
 
 from __future__ import annotations
 
@@ -407,6 +411,7 @@ def whole_partition(table: TableInfo, values: statements.PartitionValues) -> Par
 
 
 def _spelt(table: TableInfo, values: statements.PartitionValues) -> Mapping[str, str]:
+    """Return a mapping from column to value, as Hive spells it; refuse what does not fit."""
     if not table.is_partitioned:
         raise errors.UnsupportedTableError(table=table.ref, detail="has no partitions")
     types = {c.name: c.type for c in table.partition_columns}

@@ -70,7 +70,7 @@ def commit(  # noqa: PLR0913 -- two of them are time limits
         except errors.CommitStateUnknownError:
             if request.may_have_arrived:
                 raise
-            raise error from None
+            raise error from None  # nothing was sent, so it is certain that nothing was committed
         asked_after_s = clock.monotonic() - sent_s
         if not is_sure and asked_after_s >= timeout_s:
             reason = (
@@ -142,6 +142,7 @@ def _settle(
 
 
 def _settle_once(request: _Request, write_ids: Mapping[TableRef, WriteId]) -> bool:
+    """Look up the outcome; send the commit again if the transaction is open. See `_settle`."""
     is_sure, client, txn_id = False, request.client, request.txn_id
     fate = fate_of(client, txn_id, write_ids)
     if fate is Fate.OPEN:

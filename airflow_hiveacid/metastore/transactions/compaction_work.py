@@ -200,6 +200,7 @@ class CompactionWork:
             rival = self._at_work_here()
             outcome = conflicts.ConflictOutcome.COMPACTS  # a rival that has ended is waited for
             if rival is not None:
+                # A holder with any other agent info counts as a major compaction.
                 match = COMPACTOR.fullmatch(rival.agent_info)
                 earlier = conflicts.WriteKind(match[1]) if match else conflicts.WriteKind.MAJOR
                 meeting = conflicts.Meeting(earlier=earlier, later=conflicts.WriteKind(kind.value))
@@ -212,7 +213,7 @@ class CompactionWork:
                     f" {name}, and one is at work: {self._owner_of(rival)}",
                 )
             if outcome is not conflicts.ConflictOutcome.COMPACTS:
-                return self._owner_of(rival)
+                return self._owner_of(rival)  # the policy lets this compaction give way
             if waited_s >= timeout_s:
                 raise errors.LockNotAcquiredError(
                     tables=(str(self._ref),),
@@ -323,6 +324,7 @@ class CompactionWork:
         return any(ended)
 
     def _taken(self) -> str | None:
+        """Return which unfinished entry the queue has for this partition; None without one."""
         for status in unfinished(self.client, self._ref, self._partition):
             if status.entry.partition == self._partition:
                 return f"the metastore's queue has an entry for it already: {status}"
@@ -388,6 +390,7 @@ def compacting(  # noqa: PLR0913 -- as transaction.begin
         nonlocal is_committing, is_committed
         is_committed = is_committed or step == "committed"
         terms.on_step(step)
+        # Only now, because after an error of `on_step`, no commit is sent.
         is_committing = step == "body_done"
 
     transaction = begin(

@@ -192,6 +192,7 @@ def fence(
     """Abort every older copy of the job, and return True if there were any.
 
     `locks` are those on the job's tables after our own lock request, which they may have blocked.
+    Raises FencedError, and aborts none, if a newer copy has one of them.
     """
     if fencing_token is None:
         return False
@@ -220,7 +221,7 @@ def raise_if_fenced(
 ) -> None:
     """Raise FencedError if a newer copy of the job has aborted the transaction.
 
-    Otherwise, or if the search fails, the job may be retried.
+    Otherwise, or if the search fails, the caller raises `error`, and the job may be retried.
     """
     if fencing_token is None:
         return

@@ -65,7 +65,8 @@ class Handover:
     def step_over(self) -> bool:
         """End the kept transactions, after the next one has requested its locks.
 
-        Return True if there were any, because they may have blocked the request.
+        Return True if there were any, because they may have blocked the request. Raises
+        TransactionAbortedError if another client has ended one, for example to kill the job.
         """
         was_any = bool(self._left)
         for txn_id in self._left:

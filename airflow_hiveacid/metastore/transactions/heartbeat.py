@@ -71,7 +71,7 @@ class Heartbeat:
         self._thread.start()
 
     def expect_the_end(self) -> None:
-        """Its commit was sent: do not report it as lost, as the server answers from now on."""
+        """Report no loss from now on: after the commit, the server answers as after a loss."""
         self._is_committing = True
 
     def stop(self) -> None:

@@ -51,10 +51,10 @@ def acquire(  # noqa: PLR0913 - two bounds and three callbacks
 
     `on_enqueued` is called once, after the request and before any wait, and returns True if it has
     ended transactions that may have blocked the request. `on_asking` is called before each request
-    to the server, and `on_waiting` before each pause. If that raises an error, the wait ends, and
-    the caller must end the transaction. Raises LockNotAcquiredError if they were not granted within
-    `timeout_s`; the request is withdrawn. Raises TransactionAbortedError if the transaction was
-    aborted during the wait.
+    to the server, and `on_waiting` before each pause. An error of these functions ends the wait,
+    and the caller must end the transaction. Raises LockNotAcquiredError if the locks were not
+    granted within `timeout_s`; the request is withdrawn. Raises TransactionAbortedError if the
+    transaction was aborted during the wait.
     """
     began_s = clock.monotonic()
     on_asking()
@@ -150,7 +150,8 @@ class Waiting:
 
     On 3.1, transactions that change rows of the same partition wait in a queue, and each must see
     the writes of all earlier ones. So after each commit, all waiting transactions are reopened,
-    which is faster than to reopen each one after it gets its lock.
+    which is faster than to reopen each one after it gets its lock. `before` are the write IDs right
+    before this transaction was opened; if it is empty, no commit reopens the transaction.
     """
 
     client: MetastorePort

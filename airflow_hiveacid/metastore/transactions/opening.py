@@ -149,6 +149,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
     reopenings = 0
     while True:
         is_late = terms.clock.monotonic() >= deadline_s and not never_waits
+        # The last transaction is returned even if it was overtaken; its commit may then fail.
         is_last = reopenings == _MOST_REOPENINGS or is_late
         refs = {*plan.changed, *plan.watched}
         before = client.valid_write_ids(refs, client.valid_txns()) if refs else {}
@@ -156,6 +157,7 @@ def _open_and_lock(client: MetastorePort, plan: Plan, leaving: Handover) -> Open
         txn_id = client.open_txn(plan.txn_type)
         if leaving.first_txn_id is None:
             leaving.first_txn_id = txn_id
+        # The lists from the job's first opening stay.
         leaving.began = {**_surely_whole(before, plan.watched), **leaving.began}
         opening = _Opening(
             client=client,
@@ -233,6 +235,7 @@ class _Opening:
             raise
 
     def _run(self, deadline_s: float, undo: ExitStack) -> Opened:
+        """Run `_bring`; if another transaction must replace this one, leave it to the handover."""
         try:
             return self._bring(deadline_s, undo)
         except errors.MetastoreUnavailableError as error:
@@ -367,6 +370,7 @@ class _Opening:
         return has_left or has_ended
 
     def _register(self, write_ids: Mapping[TableRef, WriteId]) -> None:
+        """Record the known partitions of writes whose lock is on the whole table."""
         for access in locks.named_behind_table_lock(self.plan.writes, self._components):
             recorded = {recorded_under(access.policy, o) for o in access.operations}
             for operation in sorted(recorded, key=lambda o: o.value):
@@ -415,7 +419,7 @@ def take_snapshot(
     if txn_id in txns.open:
         lists = client.valid_write_ids(refs, txns.without(txn_id))
         tables = {ref: ids.with_open(own[ref]) if ref in own else ids for ref, ids in lists.items()}
-    else:
+    else:  # the transaction has ended, which the caller finds out
         tables = client.valid_write_ids(refs, txns)
     return Snapshot(txn_id=txn_id, txns=txns, tables=tables)
 

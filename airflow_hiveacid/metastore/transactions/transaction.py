@@ -77,7 +77,7 @@ class MetastoreTransaction:
 
     @property
     def is_ended(self) -> bool:
-        """True once `abandon` or `leave_to` was called, and in a fork of the process."""
+        """True after `commit`, `abandon` or `leave_to`, and in a fork of the process."""
         return self._is_ended or os.getpid() != self._process_id
 
     @property
@@ -102,7 +102,10 @@ class MetastoreTransaction:
         self._terms.on_step(name)
 
     def ensure_alive(self) -> None:
-        """Check that the transaction is open; ask the server only after failed heartbeats."""
+        """Raise an error if the transaction is lost; ask the server only after failed heartbeats.
+
+        See `raise_why` for the errors.
+        """
         heartbeat = self._opened.heartbeat
         if heartbeat.lost is not None:
             self.raise_why(heartbeat.lost)

@@ -147,7 +147,7 @@ def document(
         "details": cut_tables,
         "queue": len(queue) - len(queued),
     }
-    rows.sort(key=lambda row: str(row[0]))
+    rows.sort(key=lambda row: str(row[0]))  # by urgency until here, to cut the least urgent
     return {
         **head,
         "rows": [*rows],

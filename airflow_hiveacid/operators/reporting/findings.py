@@ -198,6 +198,7 @@ def compaction_findings(
         is_left = holder is not None and holder.txn_id in facts.silent
         if root.name in paused or (not is_left and (root.name in pending or holder)):
             continue
+        # If there is still a holder, it is left by a dead compactor.
         why = " and ".join(map(str, exceeded(root.compactable, policy)))
         remedy = f"run HiveAcidCompactOperator, or `compact {table.ref}`"
         left = "" if holder is None else _left_by(holder)
@@ -222,6 +223,7 @@ def _waiting(
     ]
     if not waiting:
         return
+    # Only the deltas that wait make a partition due, so no compaction begins.
     is_blocked = any(
         exceeded(root.visible, policy) and not exceeded(root.compactable, policy)
         for root in waiting

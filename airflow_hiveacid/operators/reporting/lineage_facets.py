@@ -299,7 +299,7 @@ def _facets(
         for target, values in analysis.of(job):
             ref = TableRef.parse(target)
             origins_of[ref] = _both(origins_of.get(ref, {}), values)
-    places = {str(ref): address(ref) for ref in tables} | analysis.files
+    places = {str(ref): address(ref) for ref in tables} | analysis.files  # `of` has filled them
     facets = {ref: _facet(values, places) for ref, values in origins_of.items() if values}
     return {ref: {"columnLineage": facet} for ref, facet in facets.items() if facet.fields}
 
@@ -420,6 +420,7 @@ class _Analysis:
 
     def _insert(self, spec: statements.InsertSpec, rows: Relation) -> Values:
         if spec.columns or spec.match is statements.ColumnMatch.POSITION:
+            # The names of the source's columns do not matter, and may be equal or unknown.
             rows = rows.renamed([f"c{number}" for number in range(len(rows.columns))])
         origins_by_name, is_whole = _named(rows)
         table = self.tables[TableRef.parse(spec.target)]
@@ -441,7 +442,7 @@ class _Analysis:
                 and part.values is None
                 and part.action is not statements.MergeAction.DELETE
             )
-            if is_star and not is_whole:
+            if is_star and not is_whole:  # any column may come from a source column, or not
                 every.append(dict.fromkeys(table.column_names))
                 continue
             visible_sides = {side: sides[side] for side in _SIDES[clause.when]}

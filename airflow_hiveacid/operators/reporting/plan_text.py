@@ -248,6 +248,8 @@ def result_lines(result: JobResult, elapsed_s: float) -> Sequence[str]:
 def came_of(result: JobResult) -> str:
     """Describe what a job did; "nothing to do" means that it also kept, left and skipped nothing.
 
+    Some texts end with a comma, because the caller appends "in 5.0 s".
+
     Example:
         >>> from airflow_hiveacid.jobs.job import JobResult, JobStatus
         >>> details = {"cleanings": [{"kept": [{"why": "transaction 7 is open"}]}]}

@@ -189,7 +189,8 @@ def _unmeasured(name: str, error: Exception) -> TableNumbers:
 def _last_compaction(facts: TableFacts) -> int | None:
     """Return the time when the newest compaction ended, from the queue or from its files.
 
-    0 means that there was none: no base, and no delta of several writes, can be of an older one.
+    0 means that there was none, as there is neither a base nor a delta of several writes. None
+    means that there was one, or may have been one, at an unknown time.
     """
     ended = [
         entry.ended_s or entry.committed_s for entry in facts.entries if entry.state in _COMPACTED
@@ -212,7 +213,7 @@ def _plan(facts: TableFacts, policy: CompactionPolicy) -> list[JsonValue]:
     for root in facts.roots:
         is_major, why = decide(root.compactable, policy)
         plans.append((is_major is None, [root.name, kinds[is_major], why]))
-    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]
+    return [entry for _, entry in sorted(plans, key=lambda plan: plan[0])]  # those due first
 
 
 def _directories(facts: TableFacts, past: TableHistory) -> Iterator[JsonValue]:
@@ -264,6 +265,7 @@ def _rows(directory: AcidDirectory, version: VersionEntry | None) -> int | None:
     # A note has only the total number of rows in all partitions.
     if not is_one_write or version is None or len(version.partitions) > 1:
         return None
+    # An update writes a delete event and an insert event.
     first = version.deleted if directory.is_delete else version.inserted
     return None if first is None else first + (version.updated or 0)
 

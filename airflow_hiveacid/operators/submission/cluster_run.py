@@ -87,7 +87,7 @@ class Cluster(Protocol[_App]):
         """Return the state of an application, or None if the cluster does not have it."""
 
     def find(self, tag: str, timeout: tuple[float, float] = ...) -> tuple[_App, ...]:
-        """Return the applications with this tag that have not ended."""
+        """Return the applications with this tag that have not ended; pods that run are last."""
 
     def end(self, application_id: str, timeout: tuple[float, float] = ...) -> None:
         """Ask the cluster to kill an application."""
@@ -401,6 +401,7 @@ class _Reporter:
         self._cluster, self._now, self._last_state, self._when = cluster, now, "", 0.0
 
     def report(self, found: Application) -> None:
+        """Log a new state, and repeat that of a waiting application every minute."""
         if found.state == self._last_state and (
             not found.is_waiting or self._now() - self._when < _REMIND_S
         ):

@@ -183,7 +183,7 @@ class Progress:
         return woken
 
     def note(self, application_id: str, spec: JobSpec, notes: Resumable | None) -> DriverNote:
-        """Return the note about a driver; a retry resumes from `notes`."""
+        """Return the note about a job's driver, maybe that of an earlier try, as `notes` say."""
         noted = (None, None) if notes is None else (notes.attempt, notes.result_uri)
         return DriverNote(
             application_id=application_id,

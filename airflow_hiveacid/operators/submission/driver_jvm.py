@@ -105,6 +105,8 @@ def _options(submission: Submission) -> tuple[list[str], _ClassArchive]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WorkerSpark:
+    """Spark on this worker; `own_options` is the text of all places where users set JVM options."""
+
     home: Path | None
     java: Path | None
     settings: Path | None
@@ -153,6 +155,8 @@ class _WorkerSpark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ClassArchive:
+    """The archive that a driver uses, or makes at `scratch`; none without `path`."""
+
     path: Path | None = None
     scratch: Path | None = None
 

@@ -63,7 +63,7 @@ class DriverLog:
         text, left_out = new.text.decode(errors="replace"), new.left_out
         has_gap = new.has_gap or left_out > 0
         if left_out:
-            left_out += len(copy.kept.encode())
+            left_out += len(copy.kept.encode())  # which is not shown either
             log.warning(
                 "left out at least %d bytes of the driver's log. To read it, run: %s",
                 left_out,
@@ -71,7 +71,8 @@ class DriverLog:
             )
         if not has_gap:
             text = copy.kept + text
-        # Hide whole secrets first, because only cut secrets are left then.
+        # Hide whole secrets first, because only cut secrets are left then: at the end, and after a
+        # gap also at the beginning.
         text = without_secrets(text)
         begin, end = uncut(text)
         for line in _lines_of(text[begin if has_gap else 0 : end]):

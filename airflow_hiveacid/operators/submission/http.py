@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_hiveacid.metastore.auth.krb5 import GssContext as Context
 
 
-QUESTION_S: Final = (5.0, 30.0)
+QUESTION_S: Final = (5.0, 30.0)  # connect and read time-outs, as in ORDER_S
 
 # Airflow ends a killed task five seconds after the signal.
 ORDER_S: Final = (1.0, 1.0)

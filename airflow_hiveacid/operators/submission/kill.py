@@ -1,10 +1,11 @@
 """The clean-up of a killed task: abort its transactions, then kill its processes.
 
 Transactions are aborted first, because a driver cannot commit an aborted transaction. Killing a
-driver in a cluster may take more time than the task has left. On a worker, a signal handler calls
-these functions, and Airflow kills the task five seconds after the signal. So every wait is short, a
-failure is logged and never raised, and no function asks Airflow for a connection. For a deferred
-task, `ApplicationTrigger.on_kill` calls `abort_attempt` in the triggerer.
+driver in a cluster may take more time than the task has left. Only the `spark-submit` of a cluster
+is killed before, so that it submits nothing more (`Submitter.begin_end`). On a worker, a signal
+handler calls these functions, and Airflow kills the task five seconds after the signal. So every
+wait is short, a failure is logged and never raised, and no function asks Airflow for a connection.
+For a deferred task, `ApplicationTrigger.on_kill` calls `abort_attempt` in the triggerer.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class ApiServer:
         timeout: tuple[float, float] = http.QUESTION_S,
         **more: Any,  # noqa: ANN401 - passed on to requests
     ) -> Mapping[str, Any] | None:
-        """Return an object as JSON, or None if the API server reports the object as missing."""
+        """Return an object as JSON, or None if it is missing, or replaced (HTTP 409)."""
         try:
             with http.new_session() as session:
                 answer = self._send(session, verb, path, timeout=timeout, **more)

@@ -221,6 +221,7 @@ def _authority(file: Path, cluster: Mapping[str, Any]) -> str | bool:
 
 def _read_user(login: KubernetesLogin, file: Path, user: Mapping[str, Any]) -> None:
     login.token, login.command = user.get("token"), user.get("exec")
+    # A path is relative to the kubeconfig; a bare name is searched on PATH.
     if login.command is not None and os.sep in (program := str(login.command["command"])):
         login.command = {**login.command, "command": str(file.absolute().parent / program)}
     if name := user.get("tokenFile"):

@@ -125,7 +125,7 @@ def last_contents(answer: bytes, name: str) -> bytes:
 def new_contents(answer: bytes, name: str, place: int, *, has_ended: bool) -> NewLines:
     """Return the lines of the log file `name` after its byte `place`, from YARN's answer."""
     contents, length = contents_of(answer, name)
-    begin = length - len(contents)
+    begin = length - len(contents)  # the place of the first byte of `contents`
     place = place if place <= length else 0  # the file has begun again
     new = contents[max(0, place - begin) :]
     unfinished = b"" if has_ended else new[new.rfind(b"\n") + 1 :]
@@ -156,6 +156,7 @@ def new_stamped(answer: bytes, place: StampedPlace | None, *, has_ended: bool = 
             raise OSError(f"a line has more than {READ_BYTES} bytes")
         return NewLines(text=b"", place=place)
     stamps = [_stamp_of(line) for line in lines]
+    # A place after an answer with `has_more` has the count 0, and so no known line.
     is_known = place is not None and lines[place.count - 1 : place.count] == [place.last]
     known_count = place.count if place is not None and is_known else 0
     text = b"".join(

@@ -16,7 +16,7 @@ Example:
     >>> from types import SimpleNamespace
     >>> ti = SimpleNamespace(max_tries=3, task=SimpleNamespace(retries=2))
     >>> context = {"ti": ti, "dag_run": SimpleNamespace(clear_number=1)}
-    >>> generation_of(context)  # without a state store, only clears are counted
+    >>> generation_of(context)  # without a state store: one try before the clear
     1
 """
 
@@ -43,7 +43,11 @@ _LOCAL: Final = frozenset({"", "localhost", "127.0.0.1", "::1", "0.0.0.0"})  # n
 
 
 def generation_of(context: Context) -> int:
-    """Count how many times this task was cleared after its result had reached Airflow."""
+    """Count how many times this task was cleared after its result had reached Airflow.
+
+    Without a state store, any clear of the task begins a generation. Its number is then that of the
+    tries before the clear.
+    """
     ti, store = context["ti"], context.get("task_state_store")
     if store is None:
         # If `retries` was lowered, the difference is above 0 without a clear.

@@ -113,6 +113,7 @@ class Submitter:
         """
         self._spec = submission.spec
         notes = self.notes if self.target.is_followed else None
+        # Not in `work`: if this fails, nothing is submitted, and there is no result to read.
         try:
             if notes is not None:
                 self._leave_another(notes, submission.spec)
@@ -172,6 +173,7 @@ class Submitter:
                 " `python -m airflow_hiveacid spark-environment DIR` creates one in DIR/bin"
             ) from None
         except (AirflowException, RuntimeError, errors.ClusterError, InterruptedError) as exc:
+            # If `watched` has stopped `spark-submit`, `exc` is only a consequence.
             overdue = None if self._cluster is None else self._cluster.overdue
             return overdue or exc
         finally:
@@ -184,7 +186,7 @@ class Submitter:
         """Store notes for a retry, submit the job, and return the driver's ID."""
         hook, submission = self._at_work
         self._ended = None  # an earlier try's driver
-        if self._kept is not None:
+        if self._kept is not None:  # not only if durable: this driver may commit before a retry
             self._kept.note(submission.spec)
         with self.watched():
             submission.check_new()
@@ -269,6 +271,7 @@ class Submitter:
         if result is None or result.status is JobStatus.FAILED:
             self._show_last_lines(failure, has_result=result is not None)
         ended = result is not None or failure is None
+        # If not followed, the notes are of an earlier try, whose driver may still run on a failure.
         if notes is not None and (ended if is_followed else failure is None):
             # Delete the notes: a task that is cleared after its success would otherwise resume the
             # finished driver of its last run, and submit nothing.

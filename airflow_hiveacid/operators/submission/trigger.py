@@ -126,6 +126,7 @@ class ApplicationTrigger(BaseTrigger):
         # If this fails, the woken task follows the driver.
         file = ResultFile(uri=driver.result_uri)
         note_follower = partial(file.note_follower, makes_directory=False)
+        # A key of its own has its own threads: a slow store delays no poll of the cluster.
         await in_thread_of(("results", *server), note_follower)
         run = await in_thread_of(server, lambda: self._cluster_run(self._log_reader()))
         # A second triggerer may take over and start here, so measure the wait for a container from

@@ -107,8 +107,8 @@ def check_settings(
     """Refuse settings that contradict the target, and log a warning for those without effect.
 
     `worker_queue` is the queue of Airflow's workers, if the task sets one. Raise ConfigurationError
-    if `conf` or `properties_file` names another master or deploy mode, or if an entry of `conf` or
-    `env_vars` is None, whose text would be None.
+    if `conf` names another master or deploy mode, if `properties_file` names another deploy mode
+    than Spark's default and nothing else names one, or if an entry of `conf` or `env_vars` is None.
     """
     _check_values(given)
     # spark-submit reads its defaults only without `properties_file`.

@@ -305,7 +305,7 @@ def _site(environment: Mapping[str, str]) -> Mapping[str, str]:
 def addresses_in(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the addresses of the resource managers in the settings of a yarn-site.xml."""
     scheme = "https" if settings.get("yarn.http.policy") == "HTTPS_ONLY" else "http"
-    names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")
+    names = settings.get(f"{_PREFIX}ha.rm-ids", "").split(",")  # only "" if there is one manager
     addresses = []
     for name in names:
         suffix = f".{name.strip()}" if name.strip() else ""

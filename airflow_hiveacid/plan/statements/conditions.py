@@ -195,6 +195,7 @@ def _may_hold(condition: Comparison | Membership, low: Any, high: Any) -> bool: 
         return any(value is not None and low <= value <= high for value in condition.values)
     if condition.value is None:
         return False
+    # If any value of the range meets the comparison, this one does.
     bounds = {"<": low, "<=": low, ">": high, ">=": high}
     if condition.operator in bounds:
         compare = _COMPARES[condition.operator]
@@ -346,6 +347,7 @@ class _Parser:
             raise SparkNeededError(
                 reason=f"{token.text or 'the end'!r} stands where a column belongs"
             )
+        # A call passes here, because the caller refuses it, at its parenthesis.
         is_call = token.kind == "word" and self._peek().text == "("
         if self._table is None or (name not in self._table.column_names and not is_call):
             raise SparkNeededError(reason=f"{name!r} is not a column of the table")

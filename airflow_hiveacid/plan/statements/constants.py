@@ -154,7 +154,7 @@ def _double(text: str) -> float | Unfit:
 
 def _decimal(text: str, hive_type: DecimalType) -> Decimal | Unfit:
     """Return a decimal that keeps all its digits in the column's type."""
-    if not _DIGITS.fullmatch(text) or len(text) > MAX_PRECISION + 2:
+    if not _DIGITS.fullmatch(text) or len(text) > MAX_PRECISION + 2:  # a sign and a point
         return UNFIT
     number = Decimal(text)
     scaled = number.quantize(Decimal(1).scaleb(-hive_type.scale), context=_EXACT)

@@ -130,7 +130,7 @@ def _cast_of(tokens: Sequence[Token]) -> _Cast | None:
     words = [token.word for token in tokens]
     if words[:2] != ["CAST", "("] or words[-1:] != [")"] or "AS" not in words:
         return None
-    index = len(words) - 1 - words[::-1].index("AS")
+    index = len(words) - 1 - words[::-1].index("AS")  # the last one: the value may be a cast
     cast = _Cast(tokens[2:index], tokens[index + 1 : -1])
     return cast if cast.type and cast.type[0].kind == "word" else None
 
@@ -141,7 +141,9 @@ def _casts_alike(cast: _Cast) -> bool:
     if name == "boolean":
         return not rest and (first.kind != "string" or first.text[1:-1].lower() in _TRUTHS)
     is_truth = first.word in {"TRUE", "FALSE"} and not rest
-    has_zero = any(t.kind == "number" and "." in t.text and t.text[-1] in "0." for t in cast.value)
+    # Hive drops the last zeros of 1.50, Spark keeps them.
+    numbers = [t.text.upper().removesuffix("BD") for t in cast.value if t.kind == "number"]
+    has_zero = any("." in number and number[-1] in "0." for number in numbers)
     return not (name.startswith(_TEXTS) and (is_truth or has_zero))
 
 
@@ -184,6 +186,7 @@ def _check(table: TableInfo, name: str, text: str) -> Check:
 
 def _without_between(parts: Sequence[str]) -> list[str]:
     """Replace each BETWEEN with two comparisons, in which columns can be substituted."""
+    # From `begin` to `end`: value, perhaps NOT, BETWEEN, low, AND at `middle`, high.
     tokens = list(parts)
     while _BETWEEN in tokens:
         index = tokens.index(_BETWEEN)
@@ -205,7 +208,7 @@ def _length(parts: Sequence[str], closing: str) -> int:
         is_closing = part == closing
         if nested == 0 and (is_closing or part in _BORDERS):
             return index
-        nested += (part in {"(", ")"}) - 2 * is_closing
+        nested += (part in {"(", ")"}) - 2 * is_closing  # +1 at an opening one, -1 at a closing one
     return len(parts)
 
 
@@ -262,6 +265,7 @@ class _Level:
         elif word in {"AND", "OR"}:
             self.comparison, self.has_arithmetic = "", False
         elif word in _COMPARISONS | _WORDS:
+            # In Hive, IS applies to the last operand of an arithmetic expression.
             if self.comparison or (word == "IS" and self.has_arithmetic):
                 return False
             self.comparison, self.in_between = word, word == "BETWEEN"

@@ -315,6 +315,7 @@ def resolve_insert(
     """
     fixed = {name.lower(): value for name, value in spec.partition.items()}
     require_partition_columns(table, fixed)
+    # The last source columns are the flags of the columns at `default_where`.
     count = len(source_columns) - len(spec.default_where)
     of_values, flags = source_columns[:count], source_columns[count:]
     every = _targets(table, spec, fixed, of_values)

@@ -131,9 +131,9 @@ def _decimal(given: object, _: str) -> str | None:
     if not is_number and not (isinstance(given, str) and _DECIMAL.match(given)):
         return None
     number = Decimal(given)  # type: ignore[arg-type] # a string, int or Decimal, as checked above
-    # Refuse large exponents, because the number is written out with all its digits.
     if not number:
         return "0"
+    # Refuse large exponents, because the number is written out with all its digits.
     if not number.is_finite() or abs(number.adjusted()) > _MOST_DIGITS:
         return None
     # Remove trailing zeros: Hive determines a constant's type without them.

@@ -134,6 +134,7 @@ def check_early(
             _check_given(marked, {**shared, **given}, where)
             check_all_used(given, marked, where)
 
+        # Without the values, because `check` leaves out a mapping with a template.
         early.check(fit, **{argument: dict.fromkeys(value, 0)})
 
 

@@ -154,9 +154,11 @@ def check_kind(job: Job) -> SimpleSpec:
 def simple_statement(job: Job, table: TableInfo) -> SimpleStatement:
     """Return a statement in the form that one process can run.
 
-    `table` has its constraints. Raises InputError if the statement is invalid for this table.
+    For INSERT, UPDATE and MERGE, `table` has its constraints; the other statements need none.
+    Raises InputError if the statement is invalid for this table.
     """
     spec = check_kind(job)
+    # LOAD DATA may also fill an insert-only table.
     if isinstance(spec, LoadSpec):
         return _load(spec, table)
     if table.kind is not TransactionalKind.FULL_ACID:

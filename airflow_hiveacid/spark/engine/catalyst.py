@@ -355,8 +355,8 @@ def rebalanced(frame: DataFrame, column: str, tasks: int | None = None) -> DataF
     """Rebalance rows by a column, so that equal values are together in tasks of suitable size.
 
     Without adaptive execution, which the hint needs, the rows are repartitioned into `tasks` tasks,
-    by default Spark's number of shuffle partitions, or kept where they are if that is None. A
-    release of Spark that takes no such hint repartitions them as well.
+    or kept where they are if it is None. A release of Spark that takes no such hint repartitions
+    them as well, by default into its number of shuffle partitions.
     """
     numbers = [] if tasks is None else [tasks]
     is_heard = str(frame.sparkSession.conf.get(_ADAPTIVE)).lower() == "true"

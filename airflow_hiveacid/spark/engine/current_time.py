@@ -62,6 +62,7 @@ def _calls(jvm: JavaNames, plan: JavaObject) -> Iterator[JavaObject]:
     patterns = jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     current, queries = patterns.CURRENT_LIKE(), patterns.PLAN_EXPRESSION()
     for call in holding(plan, current):
+        # `holding` also yields each expression around a call, and each subquery with one.
         is_outer = any(child.containsPattern(current) for child in each(call.children()))
         if is_outer or call.containsPattern(queries):
             continue
@@ -103,7 +104,7 @@ def check_calls(jvm: JavaNames, plan: JavaObject) -> None:
 
 
 def check(jvm: JavaNames, plan: JavaObject, texts: Iterable[str], values: Iterable[str]) -> None:
-    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, is such a string.
+    """Raise UnfixedTimeError if a plan's SQL, or a parameter's value, has a string such as 'now'.
 
     Strings that are not used as a date or timestamp are accepted.
     """
@@ -121,6 +122,6 @@ def check(jvm: JavaNames, plan: JavaObject, texts: Iterable[str], values: Iterab
 
 
 def _is_typed_word(literal: JavaObject) -> bool:
-    """Return whether a literal was such a string, which the parser has replaced."""
+    """Return whether a literal was a string such as DATE 'now', which the parser has replaced."""
     is_time = str(literal.dataType().typeName()) in _TIMES
     return is_time and bool(_TYPED_WORD.match(str(literal.origin().context().fragment())))

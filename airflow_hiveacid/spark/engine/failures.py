@@ -276,7 +276,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def store_failure(text: str, file: str | None) -> errors.HiveAcidError | None:
-    """Return the typed error for Spark's message about a file, if known; None: no store failed."""
+    """Return the typed error for Spark's message, about `file` if known; None: no store failed."""
     scheme = (file or "").partition(":")[0]
     of_a_call: errors.HiveAcidError | None = None
     for match in _CAUSE.finditer(text):

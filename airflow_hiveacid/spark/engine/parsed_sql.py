@@ -157,10 +157,13 @@ class CallCheck:
 
 
 def _check_options(name: str, argument: JavaObject, position: int) -> None:
-    """Refuse an argument, in any position if it is named, that may be a map with a file name."""
+    """Refuse an argument that may be a map of options with the name of a file.
+
+    The argument at position 0 is the data, unless it is a named argument.
+    """
     kind = kind_of(argument)
     if position == 0 and kind != "NamedArgumentExpression":
-        return  # the first argument is the data
+        return
     called = ""
     if kind == "UnresolvedFunction":
         called = str(each(argument.nameParts())[-1]).lower()

@@ -35,7 +35,7 @@ class StageState:
 
 
 class StageReporter:
-    """Decides which lines to log. Mutable: it stores the running stages and their next lines."""
+    """Decides which lines to log. Mutable: it stores each stage's state, start and next line."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -94,6 +94,7 @@ def give_store_tokens(spark: SparkSession) -> None:
     context = spark.sparkContext
     if _keeper is not None and _keeper.is_of(context):
         return
+    # After the first keeper, the variable may be its own.
     is_given = bool(os.environ.get(VARIABLE)) if _keeper is None else _keeper.is_given
     if is_given and _is_beside(context.master) and not _renews(context):
         return  # the container and its workers have their own tokens
@@ -120,7 +121,9 @@ def _with_tokens(
 
 
 def take_tokens(shipped: Tokens) -> None:
-    """Use the shipped tokens in this process, unless it was started with tokens.
+    """Use the shipped tokens in this process.
+
+    A process that was started with tokens takes only tokens that replace them.
 
     A newer token for a service is kept: a container that starts in the middle of a statement has
     newer ones, and a process may run tasks of two statements in turn.
@@ -154,7 +157,8 @@ class _Keeper:
     """A background thread that keeps the tokens of one Spark context fresh. Mutable.
 
     `is_given` is True if the process was started with tokens, as a driver on Kubernetes may be. The
-    process keeps these tokens, unless Spark on YARN gets new tokens with a keytab.
+    process keeps these tokens, unless Spark on YARN gets new tokens with a keytab. `_own` are those
+    that the keeper had to request, because the JVM's user had no HDFS tokens.
     """
 
     def __init__(self, spark: SparkSession, *, is_given: bool) -> None:

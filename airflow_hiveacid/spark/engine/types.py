@@ -138,6 +138,7 @@ def exact_value(text: str, hive_type: hive.HiveType) -> SparkColumn | None:
             scale += hive.MAX_PRECISION - precision
             value = F.expr(f"try_cast({text} AS decimal({hive.MAX_PRECISION},{scale}))")
             fits = F.expr(text).rlike(rf"^\s*[+-]?\d*(\.\d{{0,{scale}}}0*)?\s*$")
+            # The digits of a text with an exponent cannot be counted, so compare it as a double.
             double = F.expr(f"try_cast({text} AS double)")
             is_power = F.expr(text).rlike("[eE]") & (value.cast("double") == double)
             return F.when(fits | is_power, value)

@@ -150,7 +150,7 @@ class Converter:
         write_ids = no_write_ids(self.ref)
         if self.to is ConversionTarget.FLAT:
             write_ids = self._survey.write_ids()
-        # Nothing reads an insert-only table with files outside of base and deltas beside a note.
+        # Before the note exists: beside it, a reader refuses files outside of base and deltas.
         digest = self.rows.digest(table, write_ids)
         try:
             note = self._note(table, txn, write_ids)

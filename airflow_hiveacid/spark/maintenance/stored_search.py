@@ -198,6 +198,7 @@ class StoredSearch:
         """Return whether the statistics of an ORC file prove that no row meets the condition."""
         path = stored.row_path(tail)
         names = tail.types[tail.column_id(*path) or 0].field_names
+        # Engines match columns by name or by position, so both must find the same column.
         if names != tuple(c.name for c in self.table.columns[: len(names)]):
             return False
         return any(

@@ -93,6 +93,7 @@ class ChangedFiles:
         new = [target for target, file in self._files if self._is_new(target, file)]
         pieces = [*whole, *parts]
         frames = [self._as_live(new, wanted, position)] if new else []
+        # Pieces that need fewer columns get a frame of their own; otherwise, all pieces share one.
         if parts and len(old) < len(columns):
             unread = [field for field in struct_of(columns) if field.name not in _names(old)]
             nulls = {field.name: F.lit(None).cast(field.dataType) for field in unread}
@@ -106,6 +107,7 @@ class ChangedFiles:
         return Changes(rows=reduce(DataFrame.unionByName, frames), size_bytes=sum(sizes))
 
     def _is_new(self, target: TargetFile, file: ChangeFile) -> bool:
+        """Return whether all rows of a file are of the range, and no delete file concerns them."""
         segment = self._segment(target)
         return (
             file.is_whole
@@ -124,6 +126,7 @@ class ChangedFiles:
             partitions=[info for info, _ in self.stretches],
             files=files,
             doubts=[doubts_about(segment.state) for _, segment in self.stretches],
+            # Stretches that no overwrite ends, as those of new files, all end with the range.
             write_ids=self._segment(files[0]).part.until,
             ranges={},
         )
@@ -217,6 +220,7 @@ def plain_changes(  # noqa: PLR0913 - the table, its stretches, and the request
     position: str,
 ) -> Changes:
     """Return changes of an insert-only table: rows of directories that were added or replaced."""
+    # A net range omits rows that it both inserted and overwrote.
     born = [_born(i, s) for i, s in stretches if s.fresh and not (is_net and s.ends_with)]
     dead = [_dying(i, s, is_net=is_net) for i, s in stretches if s.ends_with is not None]
     frames = [
@@ -244,6 +248,7 @@ def _dying(info: PartitionInfo, segment: ChangeSegment, *, is_net: bool) -> Part
     if is_net:
         base = None if state.base is None or state.base.text in segment.fresh else state.base
         deltas = tuple(d for d in state.deltas if d.text not in segment.fresh)
+        # Beside a base, original files are not live, also if the base is left out here.
         originals = state.originals if state.base is None else ()
         state = dataclasses.replace(state, base=base, deltas=deltas, originals=originals)
     return info, dataclasses.replace(segment, state=state)
@@ -276,6 +281,7 @@ def _version(segment: ChangeSegment, directory: str, is_born: bool) -> WriteId |
     name = next(d.name for d in segment.state.live if d.text == directory)
     if isinstance(name, BaseName):
         return name.write_id
+    # One is visible: the range would be refused, or read from the inputs, if a delta merged more.
     several = map(WriteId, range(name.low, name.high + 1))
     return next(w for w in several if segment.part.until.is_visible(w))
 

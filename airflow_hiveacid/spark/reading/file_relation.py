@@ -160,6 +160,7 @@ def _text(value: object) -> str:
 
 
 def _statuses(spark: SparkSession, files: Sequence[NumberedFile]) -> JavaObject:
+    """Return Hadoop's statuses of files, made from JSON in a few calls of Java for all files."""
     jvm = engine.jvm_of(spark)
     jackson = jvm.com.fasterxml.jackson
     fields, creators, all_accessors = (

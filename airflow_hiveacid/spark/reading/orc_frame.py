@@ -267,6 +267,7 @@ def _hull(pairs: Sequence[tuple[int, int]] | None) -> tuple[int, int] | None:
 def _halves(
     pairs: Sequence[tuple[int, int]] | None,
 ) -> tuple[tuple[int, int] | None, tuple[int, int] | None]:
+    """Return the ranges of bucket properties' high and low bits; all low bits if high bits vary."""
     if pairs is None:
         return None, None
     size = 1 << _PROPERTY_BITS

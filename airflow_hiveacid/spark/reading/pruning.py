@@ -196,6 +196,7 @@ def _as_bound(value: object) -> int | str | dt.date | None:
     if isinstance(value, int):
         return value
     if isinstance(value, str):
+        # In other text, Java may have put U+FFFD for bytes that are not UTF-8.
         return value if value.isascii() else None
     try:
         day = dt.date.fromisoformat(str(value))

@@ -245,6 +245,7 @@ def changes_of(spark: SparkSession, snapshot: ReadSnapshot, wanted: ChangeQuery)
 def _touched(
     spark: SparkSession, client: MetastorePort, query: ChangeQuery, moment: Moment
 ) -> Touched:
+    """Return the partitions to read; refuse a range that needs a partition that was dropped."""
     if not query.table.is_partitioned:
         return Touched()
     names = client.partition_names(query.table)

@@ -194,6 +194,7 @@ def _rows(  # noqa: PLR0913 - the query, and the facts about the feed and its ta
         if not is_whole:
             return read_changes.changes_of(job.spark, snapshot, wanted), False
     except (ChangesGoneError, FeedError) as error:
+        # A new range must end at a later version, so an empty one cannot become the whole table.
         if spec.when_gone is WhenGone.FAIL or is_empty:
             raise
         log.warning("writing the whole table as the range: %s", error)

@@ -65,6 +65,7 @@ def create_and_fill(job: JobContext) -> JobResult:
 
 
 def _as_it_is(job: JobContext, spec: CreateAsSpec, there: TableInfo) -> JobResult:
+    """Return the result if a table has the name, whether this job created it or another client."""
     key, _, generation = there.parameters.get(MADE_BY, "").partition("#")
     is_own = key == _digest(spec, job.spec.job_key)
     result = job.result(JobStatus.ALREADY_DONE, there.ref)
@@ -118,6 +119,7 @@ def _types(job: JobContext, spec: CreateAsSpec) -> dict[str, str]:
     parameter_values = (
         value for parameter in spec.source.parameters.values() for value in parameter.values
     )
+    # With such a value or column, a timestamp of the query may be of either of Hive's types.
     has_local = any(value.type is ValueType.MOMENT for value in parameter_values) or any(
         TIMESTAMP_LOCAL in column.type
         for table in job.source_tables(spec.source).values()

@@ -98,8 +98,10 @@ def key_of_text(table: TableInfo, column: str, hive_type: str, text: str) -> Col
     type_ = spark_type(parse_type(hive_type))
     compared_type = T.LongType() if isinstance(type_, T.IntegralType) else type_
     raised = _misfit(table, column, hive_type, F.expr(text)).cast(compared_type)
-    value = F.expr(f"try_cast({text} AS {compared_type.simpleString()})")
-    return F.coalesce(value, F.when(F.expr(text).isNotNull(), raised))
+    value, exact = F.expr(f"try_cast({text} AS {compared_type.simpleString()})"), F.expr(text)
+    if isinstance(compared_type, T.TimestampNTZType | T.TimestampType):
+        exact = _of_microseconds(table, column, exact)
+    return F.when(exact.isNotNull(), F.coalesce(value, raised))
 
 
 def _misfit(table: TableInfo, column: str, hive_type: str, text: Column) -> Column:
@@ -132,7 +134,7 @@ def _of_microseconds(table: TableInfo, column: str, text: Column) -> Column:
 def _by_name(
     table: TableInfo, path: str, found: T.DataType, wanted: T.DataType
 ) -> tuple[T.DataType, Callable[[Column], Column]]:
-    """Return a type with its fields in the column's order, in any case, and the conversion."""
+    """Return a type with its fields in the column's order (names in any case), and a conversion."""
     if isinstance(found, T.StructType) and isinstance(wanted, T.StructType):
         return _fields_by_name(table, path, found, wanted)
     if isinstance(found, T.ArrayType) and isinstance(wanted, T.ArrayType):
@@ -216,6 +218,7 @@ def allowed(
         if column in result:  # `coalesce` evaluates the value only once
             result[column] = F.coalesce(result[column], _raised(error, types[column]))
         else:
+            # `values` lacks this column, so the first of its values raises the error.
             first = next(iter(result))
             fails = F.col(f"t.{quoted(column)}").isNull()
             result[first] = F.when(fails, _raised(error, types[first])).otherwise(result[first])

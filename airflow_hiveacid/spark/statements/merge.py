@@ -64,7 +64,7 @@ class MergeProgram:
     `needed` are the target's columns that must be read. `matching` are the source columns in
     conditions and expressions for matched pairs. `inserts_once` is True if a second computation
     could return different new rows. Then the new rows must be computed only once and kept.
-    `text_keys` are the keys that are strings in the source.
+    `text_keys` are the keys that are strings in the source; `from_text` is True for VALUES.
     """
 
     table: TableInfo
@@ -183,7 +183,7 @@ def _checked_on(
 
 
 def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> events.Events:
-    """Return the events of a MERGE; the writer finds two for one row, as they are adjacent."""
+    """Return the events of a MERGE; the writer refuses two of one row, which are adjacent."""
     table, names = program.table, HelperNames.beside(program.table.column_names, source.columns)
     numbered = program.moment.fixed_in(source).withColumn(
         names.source_row, F.monotonically_increasing_id()
@@ -211,6 +211,7 @@ def merge_events(program: MergeProgram, target: Target, source: DataFrame) -> ev
         )
     join = _Join.of(program, names, source_rows, reach, sizes)
     clauses = program.clauses
+    # A pair to which no clause applies stays: its source row is matched, so it is not a new row.
     pairs = update_delete.kept_changes(clauses, join.acted_on_pairs())
     changed = [pairs]
     if reads_all:

@@ -160,7 +160,7 @@ def _with_files(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Spread:
-    """The rows to spread, by partition the rows and files, and the live rows `before` a file."""
+    """Rows to spread: `rows` and new `buckets` by partition; by file, the live rows `before` it."""
 
     target: Target
     order_by: tuple[str, ...]

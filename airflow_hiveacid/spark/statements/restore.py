@@ -118,7 +118,8 @@ class _AcidComparison(Comparison[Target]):
         return old_rows.written_from(plan, _fetched(self.table, rows, most), self.then, None)
 
     def _rows(self) -> DataFrame:
-        """Return every row that is live now or in the version, with a mark for each."""
+        """Return the row IDs that are live now or in the version, with their rows in each."""
+        # Values are fetched from the version's files, so current rows state no file.
         current = old_rows.identities(self.now, for_changes=True).withColumns(
             {_NOW: F.lit(1), _THEN: F.lit(0), "_file": F.lit(None).cast("bigint")}
         )
@@ -184,6 +185,7 @@ def _demanded(table: TableInfo) -> tuple[str, ...]:
 
 
 def _check_values(table: TableInfo, rows: DataFrame, names: Sequence[str]) -> None:
+    """Compute all of these values, because one that a constraint forbids raises an error."""
     every = whole_rows(table, rows.select(*[quoted(name) for name in names]))
     program = InsertProgram(
         table=table,

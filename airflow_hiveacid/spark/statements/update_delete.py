@@ -107,8 +107,8 @@ class KeptRows:
     """Rows with their chosen clauses; the rows are computed once and kept.
 
     `updated` is the number of rows that a clause updates; `files` are the numbers of these rows'
-    files. `events` is the number of events of all rows; `size_bytes` is the approximate size of the
-    events.
+    files. `events` is the number of events, where a row without a clause counts as one;
+    `size_bytes` is the approximate size of the events.
     """
 
     rows: DataFrame
@@ -174,7 +174,7 @@ def as_events(
 ) -> Events:
     """Return events with the data that each writer task needs."""
     columns = frozenset(c.name for c in target.table.columns)
-    # A delete writes no row, so it needs no old values.
+    # Old values are needed only if an update leaves out a column; a delete writes no row.
     assigned = tuple(
         frozenset(c.assignments) if c.action is MergeAction.UPDATE else columns for c in clauses
     )

@@ -122,6 +122,7 @@ def _flat(hive_type: hive.HiveType, name: str) -> Column | None:
             moved, start, end = (F.lit(t).cast("timestamp") for t in (_OLD, _LOST_FROM, _LOST_TO))
             is_wrong = (clock < moved) | ((clock >= start) & (clock < end))
             return _unless(is_wrong, clock, "a timestamp")
+        # `rlike` sees U+FFFD in text that is not UTF-8. Text of few bytes has few characters.
         case hive.CharType(length=length):
             text = F.rtrim(name)
             is_odd = (F.octet_length(text) != F.length(text)) & text.rlike(_REPLACED)
@@ -160,6 +161,7 @@ def write_orc(
     for name, value in {**options, "path": directory}.items():
         java_options.put(name, value)
     to_seq, not_given = jvm.PythonUtils.toSeq, jvm.scala.Option.apply(None)
+    # Session, class, paths, schema, partition columns, buckets, options, table of the catalog.
     arguments = [
         spark._jsparkSession,  # noqa: SLF001 - there is no public way
         "orc",
@@ -324,7 +326,7 @@ def _write(rows: DataFrame, directory: str, plan: WritePlan) -> int | None:
             return write_orc(rows, directory, settings, [GROUP] if GROUP in rows.columns else [])
     except SPARK_ERRORS as error:
         reason = beneath(error)
-        # Java's ORC writer raises it for values such as a long string of invalid UTF-8.
+        # Java's ORC writer raises it, as for a long string of invalid UTF-8; a cast, its subclass.
         is_odd = isinstance(reason, IllegalArgumentException)
         if is_odd and not isinstance(reason, NumberFormatException):
             raise UnsupportedFileError(path="the new rows", reason=reason_of(reason)) from error
@@ -355,6 +357,7 @@ def bucket_copies(files: Sequence[FlatFile]) -> list[BucketCopy]:
     for _, group in itertools.groupby(files, key=lambda file: file.group):
         members = [part for file in group for part in _parts(file)]
         total = sum(part_bytes for _, part_bytes in members)
+        # Large enough that there are not more files than bucket IDs.
         enough = max(_LEAST_BYTES, -(-total // MAX_BUCKET_ID))
         bucket, size, sources = 0, 0, []
         for number, (part, part_bytes) in enumerate(members, start=1):

@@ -146,7 +146,7 @@ class TransactionWork(StatementWork[CheckedStatement, Target]):
             return {row.path: row.size_bytes for row in frame.collect()}
 
     def _source(self, change: CheckedStatement) -> DataFrame:
-        """Read the source; other than ACID tables, it is the frame that was checked."""
+        """Return the source: ACID tables are read now, others are the frame that was checked."""
         if change.common is not None and change.source is not None:
             frames = self._common_frames(change.common)
             return self._job.load(change.source, frames)

@@ -126,6 +126,7 @@ def written(span: Span, tree: exp.Expr, names: NameScope) -> str:
     changes = translations(span)
     if names.views is not None:
         changes |= table_changes(span, tree, names.views)
+    # A column has a qualifier, belongs to a subquery's only table, or is a bare name.
     for use in column_uses(span, tree, names):
         if use.side is not None:
             _check_visible(span, use)

@@ -116,7 +116,7 @@ def _is_length(span: Span) -> bool:
 
 
 def is_positive(span: Span) -> bool:
-    """Return True for such a number above 0."""
+    """Return True for a number above 0 that `is_natural`."""
     return is_natural(span) and int(span.text) > 0
 
 

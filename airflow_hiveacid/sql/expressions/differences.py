@@ -271,6 +271,7 @@ def _calls(span: Span, index: int) -> bool:
 
 
 def _is_pattern(span: Span, index: int) -> bool:
+    """Return True if a string is the pattern of a LIKE, or a part of its expression."""
     place: int | None = index - 1
     while place is not None and place >= 0:
         word = span.word(place)

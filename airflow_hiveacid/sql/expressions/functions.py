@@ -352,6 +352,7 @@ def _changes(span: Span, index: int) -> dict[int, str]:
                 _commas(span, index)[0]: " AS date),",
             }
         return changes
+    # The arguments become the fields of one struct, and `body` reads these fields.
     body = _PARAMETER.sub(lambda match: f"{_HELD}.{match[0]}", body)
     commas = _commas(span, index)
     return {
@@ -377,6 +378,7 @@ def _cast_changes(span: Span, index: int) -> dict[int, str]:
 
 
 def _call_changes(span: Span, index: int) -> dict[int, str]:
+    """Do as `_cast_changes`, for a cast that is written as a call, such as `int(x)`."""
     closes = span.closing(index + 1)
     if has_no_blanks(span[index + 2 : closes]):
         return {}
@@ -427,6 +429,7 @@ _CHANGES: Final[Mapping[str, Callable[[Span, int], dict[int, str]]]] = {
 
 
 def _way(name: str, arguments: Sequence[Span]) -> _Way | None:
+    """Return the replacement for a call; None if Spark's own function has the same results."""
     way = _WAYS.get(name)
     if way is None:
         return None

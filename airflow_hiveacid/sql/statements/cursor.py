@@ -132,7 +132,7 @@ class Cursor:
         return column
 
     def column_so_far(self, stops: frozenset[str]) -> NewColumn:
-        """Read a column definition up to its last token; more tokens may follow."""
+        """Read a name, a type up to a word of `stops`, and a comment; more tokens may follow."""
         if self.word in _CONSTRAINTS and self.span.word(self.at + 1) != "":
             self._no_constraint()
         name = self.name("column")

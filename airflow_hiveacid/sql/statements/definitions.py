@@ -209,6 +209,7 @@ def _check_kind(
 
 
 def _names(cursor: Cursor, columns: Collection[str] | None) -> tuple[str, ...]:
+    """Read names in parentheses, all of the table's `columns`; None if only Spark knows these."""
     names: list[str] = []
     for entry in cursor.entries():
         begin = entry.token
@@ -263,7 +264,7 @@ def _properties(cursor: Cursor, *, is_said: bool) -> tuple[bool, tuple[tuple[str
     """Return whether the table is insert-only, and the table's other properties."""
     begin = cursor.at
     properties = dict(cursor.properties()) if cursor.took("TBLPROPERTIES") else {}
-    end, cursor.at = cursor.at, begin
+    end, cursor.at = cursor.at, begin  # errors below are about TBLPROPERTIES, so point there
 
     transactional = properties.pop(_TRANSACTIONAL, "true" if is_said else None)
     kind = properties.pop(_KIND, None)

@@ -199,7 +199,7 @@ def _checked(span: Span, target: NamedTable, columns: tuple[str, ...]) -> exp.In
 
 
 def _query(span: Span, begin: int, index: int, tree: exp.Insert, views: Views) -> SourceSpec:
-    """Return the query after the column list, together with the WITH clause before INSERT."""
+    """Return the query from `index` on, with the WITH clause before INSERT, which is at `begin`."""
     tokens = (*span.tokens[:begin], *span.tokens[index:])
     query = Span(span.whole, span.number, tokens, span.tokens[index].start)
     if begin and span.tokens[index].word == "WITH":

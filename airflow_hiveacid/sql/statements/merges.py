@@ -77,6 +77,7 @@ def merge_of(span: Span, database: str | None) -> statements.MergeSpec:
                 "list the columns",
             )
         columns = named_columns(keys, names, [*rest, *_expressions(clauses)])
+        # The clauses were translated once to check them; now translate them with the new names.
         source, names = renamed(source, names, keys, columns)
         said = tuple(_clause(clause, names) for clause in clauses)
     return statements.MergeSpec(
@@ -231,6 +232,7 @@ def _is_star(clause: _When, index: int) -> bool:
 def _update(
     clause: _When, action_node: exp.Expr, names: expressions.NameScope
 ) -> dict[str, str] | None:
+    """Return the values by column; None for `UPDATE SET *`."""
     _expect(clause.rest, 0, "SET")
     if not isinstance(action_node, exp.Update):
         clause.rest.fail("this is not an UPDATE", _FORM)
@@ -245,6 +247,7 @@ def _update(
 def _insert(
     clause: _When, action_node: exp.Expr, names: expressions.NameScope
 ) -> tuple[dict[str, str] | None, tuple[str, ...] | None]:
+    """Return the values by column or, without a column list, in order; neither for `INSERT *`."""
     rest = clause.rest
     if not isinstance(action_node, exp.Insert):
         rest.fail("this is not an INSERT", _FORM)
@@ -331,6 +334,7 @@ def taken_apart(
 
 
 def _conjuncts(span: Span) -> list[Span]:
+    """Split a condition at each AND; a part with OR stays whole, in its parentheses."""
     if span.find("OR") is not None:
         return [span]
     parts = span.split("AND")
@@ -343,6 +347,7 @@ def _conjuncts(span: Span) -> list[Span]:
 
 
 def _key(span: Span, names: expressions.NameScope) -> tuple[str, str] | None:
+    """Return the target's and the source's column of an equality; None for other conditions."""
     tree = expressions.parsed(span, names)
     if not isinstance(tree, exp.EQ):
         return None
@@ -381,7 +386,7 @@ def renamed(
 def named_columns(
     keys: Mapping[str, str], names: expressions.NameScope, spans: Sequence[Span]
 ) -> dict[str, str]:
-    """Return new names for source columns in expressions; the new names differ from all keys."""
+    """Return new names for source columns in expressions; none is that of another column's key."""
     columns: dict[str, str] = {}
     for span in spans:
         for use in expressions.column_uses(span, expressions.parsed(span, names), names):

@@ -202,6 +202,7 @@ def _is_text(cell: Span) -> bool:
 
 
 def _is_no_text(cell: Span) -> bool:
+    """Return True if a cell is certainly not a string; False for NULL, DEFAULT and expressions."""
     parameter = _parameter(cell)
     if parameter is not None:
         is_known = not isinstance(parameter, Later)
@@ -227,6 +228,7 @@ def _constants(cells: Sequence[Span]) -> list[_Value] | None:
         if isinstance(value, Absent):
             return None
         values.append(str(value).upper() if isinstance(value, bool) else value)
+    # If all are numbers, Hive gives each as many digits after the point as the longest has.
     fractions = _fractions(cells)
     are_numbers = len(fractions) == len(values) - values.count(None)
     if not are_numbers or len(set(fractions)) <= 1:

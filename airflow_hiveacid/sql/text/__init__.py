@@ -80,6 +80,7 @@ class Span:
             if previous is not None:
                 gap = self.whole[previous.end : token.start]
                 is_next = previous.end <= token.start and not gap.strip()
+                # Else the gap has a comment, or the tokens come from different places.
                 parts.append(gap if is_next else " ")
             parts.append(changes.get(token.start, token.raw))
             previous = token

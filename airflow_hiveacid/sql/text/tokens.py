@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Final, NoReturn
 
@@ -33,6 +33,13 @@ _LEXEME: Final = re.compile(
 _NO_TEXT: Final = re.compile("\x00|[\ud800-\udfff]")
 _MOST_CHARACTERS: Final = 1_000_000
 _MARK: Final = ":"
+# Hive takes these words for names, too; as clauses, they stand behind a value, before a number.
+_CLAUSES_OF_NUMBERS: Final = frozenset({"LIMIT", "OFFSET"})
+_BEFORE_VALUES: Final = frozenset(
+    {"SELECT", "DISTINCT", "WHERE", "HAVING", "ON", "SET", "AND", "OR", "NOT", "IN", "IS", "AS"}
+    | {"CASE", "WHEN", "THEN", "ELSE", "LIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "INTERVAL"}
+    | {"GROUP BY", "ORDER BY", "SORT BY", "CLUSTER BY", "DISTRIBUTE BY", "PARTITION BY"}
+)
 _PARAMETER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _BEFORE_PATH: Final = frozenset(")]'\"`:")
 _OF_FIELDS: Final = frozenset({"STRUCT", "ARRAY", "MAP"})
@@ -67,6 +74,8 @@ class AsOf:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
     """One token; `word` is the upper-case text of a word or symbol, empty for any other token.
+
+    It is also empty for a word that is certainly a name.
 
     `parts` are sqlglot's tokens for it: a number with a suffix has two. `as_of` is the AS OF clause
     after a table's name, in the last token of the name. `parameter` is that of a marker (`:day`).
@@ -121,7 +130,9 @@ def tokens_of(script: str, parameters: Mapping[str, Parameter] | None = None) ->
     except (SqlglotError, RecursionError, ValueError, IndexError) as error:
         problem = "a quote or comment that begins here does not end"
         raise _error(script, _unclosed(script), problem, "close it") from error
-    return tuple(_with_parameters(script, list(_joined(script, raw)), parameters or {}))
+    tokens = list(_joined(script, raw))
+    names = [replace(t, word="") if _is_name(tokens, i) else t for i, t in enumerate(tokens)]
+    return tuple(_with_parameters(script, names, parameters or {}))
 
 
 def _with_parameters(
@@ -166,6 +177,23 @@ def _with_parameters(
         index += 2
 
 
+def _is_name(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a word is certainly a name: after a dot, or `offset` in place of a value."""
+    token = tokens[index]
+    if token.kind is not Kind.WORD or not index:
+        return False
+    previous = tokens[index - 1]
+    if previous.word == ".":
+        return True
+    following = tokens[index + 1] if index + 1 < len(tokens) else None
+    begins_number = following is not None and (
+        following.kind is Kind.NUMBER or following.word == _MARK
+    )
+    is_symbol = previous.kind is Kind.SYMBOL and previous.word not in {")", "]"}
+    is_value = is_symbol or previous.word in _BEFORE_VALUES
+    return token.word in _CLAUSES_OF_NUMBERS and is_value and not begins_number
+
+
 def _is_marker(script: str, token: Token, name: Token) -> bool:
     if token.raw != _MARK or name.start != token.end or not _PARAMETER.match(name.raw):
         return False
@@ -204,6 +232,7 @@ def check_gaps(script: str, tokens: Sequence[Token]) -> None:
         if token.word.startswith("/*"):
             _no_hint(script, token.start)
     edges = [0, *(edge for token in tokens for edge in (token.start, token.end)), len(script)]
+    # The gap before each token, from the end of the previous one, and the gap after the last.
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         gap = script[begin:end]
         if gap.strip():

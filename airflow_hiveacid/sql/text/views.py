@@ -164,6 +164,7 @@ def _cte_of(span: Span, table: exp.Table) -> exp.CTE | None:
 
 
 def _is_before(cte: exp.CTE, table: exp.Table, ctes: Sequence[exp.CTE]) -> bool:
+    """Return False if the table is in one of the WITH queries before `cte`."""
     for candidate in ctes:
         if candidate is cte:
             return True

@@ -109,8 +109,8 @@ def type_tree(columns: Sequence[Column]) -> tuple[TypeNode, ...]:
 def check_row_type(table: object, columns: Sequence[Column], actual: pa.DataType) -> None:
     """Check that rows of an Arrow type can be written to these columns without conversion.
 
-    Names and types must equal those of `row_type`, but timestamps may have any unit, or be a
-    `PAIR_TYPE`: microseconds cover more years (9999-12-31 often means "never").
+    Names and types must equal those of `row_type`, but timestamps may be a `PAIR_TYPE`, or have any
+    unit: microseconds cover more years than nanoseconds (9999-12-31 often means "never").
     """
     names = tuple(column.name for column in columns)
     if not pa.types.is_struct(actual) or tuple(field.name for field in actual) != names:

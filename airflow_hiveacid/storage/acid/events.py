@@ -106,7 +106,7 @@ class EventCheck:
         self._last: Key | None = None
 
     def check(self, events: pa.RecordBatch) -> None:
-        """Check the next batch of the file; the batch must not be empty."""
+        """Check the next batch of the file, which is not empty, or raise CorruptFileError."""
         for name in acid.IDENTITY_SCHEMA.names:
             if events.column(name).null_count:
                 raise self._refused(f"column {name} holds NULL")
@@ -152,7 +152,7 @@ class EventCheck:
         self.pass_over(keys.at(0), keys.at(-1))
 
     def pass_over(self, first: Key, last: Key) -> None:
-        """Accept the events from `first` to `last` unchecked, or raise CorruptFileError."""
+        """Check only that these events follow the earlier ones, or raise CorruptFileError."""
         if self._last is not None and first <= self._last:
             self._refuse_order(self._last, first)
         self._last = last

@@ -85,6 +85,7 @@ class Keys:
 
     def _cut(self, key: Key, side: str) -> int:
         start, stop = 0, len(self)
+        # Narrow to the rows with the key's write ID, then to those with its bucket property.
         for column, value in zip((self.original, self.bucket), key[:2], strict=True):
             part = column[start:stop]
             start, stop = (

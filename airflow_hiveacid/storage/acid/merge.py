@@ -104,12 +104,16 @@ def _merged(streams: Sequence[tuple[identity.Key, Batches]]) -> Batches:
     heads: list[_Head] = []
     while waiting or heads:
         following = waiting[-1][0] if waiting else None
+        # No unread row of an open stream is below the limit; None means that all were read.
         limit = min((head.last for head in heads if not head.is_last), default=None)
         if following is None or (limit is not None and limit < following):
+            # No waiting stream begins at or below the limit.
             counts = [len(h.keys) if limit is None else h.keys.count_up_to(limit) for h in heads]
         elif any(head.first < following for head in heads):
+            # Take only what is below the next stream.
             counts = [head.keys.count_below(following) for head in heads]
         else:
+            # Open the next streams.
             while waiting and waiting[-1][0] == following:
                 heads.append(_Head(waiting.pop()[1]))
             heads = [head for head in heads if head.is_open]
@@ -120,6 +124,7 @@ def _merged(streams: Sequence[tuple[identity.Key, Batches]]) -> Batches:
 
 
 def _sorted_together(parts: Sequence[_Part]) -> Batches:
+    """Yield the rows in identity order; only parts that overlap are joined and sorted."""
     run: list[pa.RecordBatch] = []
     reached: identity.Key | None = None
     for batch, keys in sorted(parts, key=lambda part: part[1].at(0)):
@@ -154,6 +159,7 @@ def subtract_deletes(inserts: Batches, deletes: Batches) -> Batches:
         while tomb is not None and tomb[0].at(0) <= last:
             mask = keys.found_in(tomb[0])
             killed = mask if killed is None else killed | mask
+            # The next inserts may also be among these deletes.
             if tomb[1] >= last:
                 break
             tomb = _next_keys(deletes)
@@ -247,6 +253,7 @@ def _unique(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch
     current = batch.column(CURRENT_WRITE_ID).to_numpy()
     rank = np.cumsum(~repeats)
+    # Each group of equal rows keeps its place, so `~repeats` still marks the first row of a group.
     order = np.lexsort((current, rank))
     return batch.take(pa.array(order[~repeats]))
 

@@ -65,6 +65,13 @@ class Compression(enum.IntEnum):
 _NAMES: Final[Mapping[int, str]] = {Compression.LZO: "LZO", 6: "BROTLI"}
 
 
+def most_expanded_bytes(data: bytes, kind: int, block_bytes: int, *, path: str = "") -> int:
+    """Return an upper bound of the size of one section, expanded."""
+    if kind == Compression.NONE:
+        return len(data)
+    return sum(len(chunk) if stored else block_bytes for stored, chunk in _chunks(data, path=path))
+
+
 def decompress(
     data: bytes, kind: int, block_bytes: int, *, path: str = "", small_bytes: int | None = None
 ) -> bytes:
@@ -72,8 +79,8 @@ def decompress(
 
     `kind` may be a number that only later ORC releases define. `block_bytes` is the largest size of
     an expanded chunk; without this limit, a few bytes could expand to gigabytes. Every section may
-    expand to `small_bytes`; a larger one only to `_MOST_EXPANSION` times its stored size. Raises
-    UnsupportedFileError if the compression is LZO or an unknown method.
+    expand to `small_bytes`, or 32 MiB if it is None; a larger one only to `_MOST_EXPANSION` times
+    its stored size. Raises UnsupportedFileError if the compression is LZO or an unknown method.
     """
     if kind == Compression.NONE:
         return data
@@ -198,6 +205,7 @@ def _zstd_length(chunk: bytes) -> int | None:
     if chunk[: len(_ZSTD_MAGIC)] != _ZSTD_MAGIC:
         return None
     descriptor = chunk[len(_ZSTD_MAGIC)]
+    # A frame of one segment states its length in at least one byte, and has no byte for a window.
     is_whole = bool(descriptor & _ZSTD_SINGLE_SEGMENT)
     size = _ZSTD_SIZES[descriptor >> 6] or int(is_whole)
     offset = len(_ZSTD_MAGIC) + 1 + (not is_whole) + _ZSTD_DICTIONARY_SIZES[descriptor & 3]
@@ -209,6 +217,7 @@ def _zstd_length(chunk: bytes) -> int | None:
 
 def _lz4_length(chunk: bytes) -> int:
     """Return the expanded length of a raw LZ4 block, the sum over its sequences."""
+    # A sequence is a token, literals, two bytes of offset, a match. The last ends with literals.
     offset = length = 0
     while True:
         token = chunk[offset]

@@ -4,7 +4,7 @@ An encoder writes finished stripes to a stream, and at last their tail. It ends 
 end of its internal batch, so callers pass pieces of that size: if the sink receives bytes
 meanwhile, the stripe has ended with the piece's last row.
 
-No encoder is needed, because the data are runs with a fixed delta (RLE version 2).
+Columns of runs need no encoder: they are runs with a fixed delta (RLE version 2).
 
 Example:
     >>> layout = RunLayout(compression=Compression.ZLIB, block_bytes=65536, stride=10000)
@@ -43,7 +43,7 @@ class WriterOptions:
     `compression` is `none`, `zlib`, `snappy`, `lz4` or `zstd`; Hive 3.1 cannot read `lz4` or
     `zstd`. `stripe_size_bytes` is the compressed size of a full stripe. `compression_block_bytes`
     is the largest uncompressed size of a chunk, a multiple of 64 KiB. `row_index_stride` is the
-    number of rows per entry of the row index; with 0, no index is written.
+    number of rows per entry of the row index; Arrow's writer raises ValueError for 0.
     """
 
     compression: str = "zlib"
@@ -63,7 +63,7 @@ class WriterOptions:
                 f"the compression block of an ORC file must be a multiple of 64 KiB below 8 MiB,"
                 f" not {block} bytes (table property orc.compress.size)"
             )
-        if self.stripe_size_bytes <= 0 or self.row_index_stride < 0:
+        if self.stripe_size_bytes <= 0 or self.row_index_stride <= 0:
             raise ConfigurationError("stripe size and row index stride must be positive")
 
     @property
@@ -78,7 +78,7 @@ _LARGEST_BLOCK_BYTES: Final = (8 << 20) - (64 << 10)
 
 
 class StripeSink(OpenFile):
-    """The file that an encoder writes to: one stripe and its tail, whose bounds are made right."""
+    """The file in memory that an encoder writes to: one stripe and its tail."""
 
     READS = False
 

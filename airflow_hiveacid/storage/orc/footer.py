@@ -277,7 +277,7 @@ def _layout(footer: pb.Footer) -> bytes:
 
 
 def per_layout(function: Callable[[bytes], _R]) -> Callable[[bytes], _R]:
-    """Cache a function's results by layout, unless it is very large: footers share layouts."""
+    """Cache results by layout, as files share layouts; those of a very large one are not kept."""
     cached_function = functools.lru_cache(_KEPT_LAYOUTS)(function)
 
     @functools.wraps(function)

@@ -20,7 +20,12 @@ import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from airflow_hiveacid.format.errors import CorruptFileError
-from airflow_hiveacid.storage.orc.compression import Compression, compress, decompress
+from airflow_hiveacid.storage.orc.compression import (
+    Compression,
+    compress,
+    decompress,
+    most_expanded_bytes,
+)
 from airflow_hiveacid.storage.orc.footer import MAGIC, OrcTail
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.stores.open_files import FileReader
@@ -175,7 +180,7 @@ def in_utc(
     source: OpenedFile,
     tail: OrcTail,
     zeroed: Collection[int],
-    values: Callable[[int, int], int],
+    values: Callable[[int, int], int | None],
 ) -> tuple[list[Content], pb.Footer]:
     """Return pieces that state UTC as the writer's time zone, and replace some seconds with 0.
 
@@ -183,8 +188,9 @@ def in_utc(
     Zeros replace the stream of seconds; in ORC, 0 seconds means 2015-01-01.
 
     `tail` has only the wanted stripes. `zeroed` are the timestamp columns whose seconds are
-    replaced. `values` returns the maximum number of values of a stripe and column. The result is
-    the new pieces without the tail, and the footer.
+    replaced. `values` returns the maximum number of values of a stripe and column, or None if it is
+    unknown; then the stored seconds limit it. The result is the new pieces without the tail, and
+    the footer.
     """
     pieces: list[Content] = [MAGIC]
     footer = pb.Footer()
@@ -198,7 +204,10 @@ def in_utc(
             old_length = stream.length
             if stream.kind == _STREAM_DATA and stream.column in zeroed:
                 encoding = inside.columns[stream.column].kind
-                zeros = _zeros(tail, encoding, values(number, stream.column))
+                count = values(number, stream.column)
+                if count is None:
+                    count = _most_values(tail, encoding, source.read_at(old_length, old_offset))
+                zeros = _zeros(tail, encoding, count)
                 stream.length = len(zeros)
                 pieces.append(zeros)
             else:
@@ -214,6 +223,14 @@ def in_utc(
         stripe.footer_length = len(end)
         offset += stripe.data_length + len(end)
     return [piece for piece in pieces if not isinstance(piece, Stretch) or piece.length], footer
+
+
+def _most_values(tail: OrcTail, encoding: int, stored: bytes) -> int:
+    """Return how many values a stream of integers can have: no run is shorter than one of zeros."""
+    kind, block_bytes = tail.postscript.compression, tail.compression_block_bytes
+    run, size = _ZERO_RUNS.get(encoding, _ZERO_RUNS[DIRECT_V2])
+    most_bytes = most_expanded_bytes(stored, kind, block_bytes, path=tail.path)
+    return min(-(-most_bytes // len(run)) * size, _MOST_VALUES)
 
 
 def _zeros(tail: OrcTail, encoding: int, count: int) -> bytes:

@@ -86,6 +86,7 @@ def restate_bounds(column: pb.ColumnStatistics) -> bool:
 
 
 def _restate_strings(column: pb.ColumnStatistics) -> bool:
+    # `plain_bounds` first moves Java's bounds to the fields that are read below, or removes them.
     changed, strings = plain_bounds(column), column.strings
     if not column.HasField("strings") or not column.values:
         return changed
@@ -115,7 +116,7 @@ def _restate_doubles(column: pb.ColumnStatistics) -> bool:
 
 
 def has_replaced_bounds(strings: pb.StringStatistics) -> bool:
-    """Return True if Java, which compares bytes, may have put U+FFFD into a bound."""
+    """Return True if a bound has U+FFFD, which Java writes in place of bytes that are not UTF-8."""
     ends = (strings.minimum, strings.maximum, strings.lower_bound, strings.upper_bound)
     return any(_REPLACED in end for end in ends)
 

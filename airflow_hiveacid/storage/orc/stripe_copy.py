@@ -22,6 +22,7 @@ from airflow_hiveacid.storage.orc.statistics import restate_bounds
 
 DATA: Final = 1
 ROW_INDEX: Final = 6
+# Which values are NULL, data, lengths, the texts of a dictionary, and nanoseconds or scales.
 _VALUES: Final = frozenset({0, DATA, 2, 3, 5})
 _WINDOW_BYTES: Final = 4 << 20
 

@@ -105,7 +105,7 @@ def count_objects(section: bytes, shape: Shape, most: int) -> int:
             if kind == _BYTES and number in shape.below:
                 count += 1
                 stack.append((offset, offset + length, shape.below[number]))
-            elif number in shape.values:
+            elif number in shape.values:  # packed values have at least one byte each
                 count += length
             else:
                 count += number in shape.texts
@@ -246,7 +246,7 @@ def serialize_tail(tail: OrcTail) -> bytes:
 def _postscript(
     path: str, data: bytes, beginning: Callable[[], bytes] | None
 ) -> tuple[pb.PostScript, int]:
-    """Return the postscript, with the magic bytes, and its start position in `data`."""
+    """Return the postscript, with magic bytes from `beginning` if it lacks them, and its start."""
     start = len(data) - 1 - data[-1] if data else -1
     if start < 0:
         raise CorruptFileError(path=path, reason="it is too short for an ORC file")
@@ -285,7 +285,8 @@ def _parse(path: str, message: Message, data: bytes) -> None:
 
 
 def _objects(path: str, section: bytes, shape: Shape, most: int) -> int:
-    # Counting takes a microsecond per object, so it is left out for few bytes (two an object).
+    # Counting takes a microsecond per object. It is left out if the section cannot exceed the limit
+    # with one object a byte; then the estimate of two bytes an object is returned.
     count = len(section) // _FEWEST_BYTES_OF_OBJECT
     if count <= most // 2:
         return count
@@ -401,6 +402,7 @@ def _check_rows(tail: OrcTail) -> None:
 
 
 def _check_stripes(tail: OrcTail, end: int) -> None:
+    """Check the rows and positions of the stripes; the tail begins at `end`."""
     path = tail.path
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
         raise CorruptFileError(

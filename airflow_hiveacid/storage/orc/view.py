@@ -79,7 +79,7 @@ class ReadAhead:
             window = self._windows[number - 1] if number else None
             if window is not None and offset < window.stop:
                 part = window.read(self._source, offset, stop)
-            else:
+            else:  # outside of all windows, read only what is asked for
                 later = self._windows[number].start if number < len(self._windows) else stop
                 part = self._source.read_at(min(stop, later) - offset, offset)
             if not part:
@@ -96,6 +96,7 @@ class ReadAhead:
         stripe = self._tail.stripes[number] if number >= 0 else None
         if stripe is None or offset >= stripe.offset + stripe.length:
             return
+        # Drop the old windows first: they hold bytes, and `_plan` may fail.
         self._stripe, self._windows = stripe, []
         self._windows = self._plan(stripe)
 
@@ -154,7 +155,7 @@ def _windows(streams: Sequence[tuple[int, int]]) -> Iterator[_Window]:
 def _joined(
     streams: Sequence[tuple[int, int]], most: int | None = None
 ) -> Iterator[tuple[int, int]]:
-    """Join streams into ranges of about `most` bytes if the gaps between the streams are small."""
+    """Join streams across small gaps, into ranges of at most `most` bytes; None means no limit."""
     if not streams:
         return
     start, reached = streams[0]
@@ -169,6 +170,7 @@ def _joined(
 
 def _with_relatives(types: Sequence[OrcType], columns: Iterable[int]) -> frozenset[int]:
     """Return the columns with their children and parents; a parent's streams record its NULLs."""
+    # A child has a higher ID than its parent, so one pass in each direction reaches every level.
     chosen = set(columns)
     for column_id, type_ in enumerate(types):
         if column_id in chosen:
@@ -184,6 +186,7 @@ DEFAULT_BATCH_ROWS: Final = 16 * 1024
 _TIME_ZONES: Final = "/usr/share/zoneinfo"
 _TAIL_GUESS_BYTES: Final = 16 * 1024
 _PRESENT: Final = 0
+_REPEATED: Final = frozenset({TypeKind.LIST, TypeKind.MAP})
 TIMESTAMP_KINDS: Final = frozenset({TypeKind.TIMESTAMP, TypeKind.TIMESTAMP_INSTANT})
 
 
@@ -241,7 +244,7 @@ def read_view(
             yield from scanner.to_batches()
         except (OSError, EOFError, ValueError, pa.ArrowException) as error:
             if isinstance(error, OSError) and error.errno:
-                raise
+                raise  # an error of the file system; Arrow's own errors have no number
             reason = str(error).partition("\n")[0]
             if not (Path(os.environ.get("TZDIR", _TIME_ZONES)) / "UTC").exists():
                 raise errors.ConfigurationError(
@@ -353,15 +356,23 @@ def _lift(types: Any, struct_id: int) -> None:  # noqa: ANN401 - protobuf's cont
 def _pieces(
     source: pa.NativeFile, tail: OrcTail, shown: OrcTail, view: ColumnView
 ) -> tuple[list[Content], OrcTail]:
+    """Return the pieces of the file that Arrow reads, and the tail that is the last of them."""
     pieces: list[Content]
     hides_seconds = view.timestamps is ShowTimestamps.NANOS
     if hides_seconds or view.in_utc:
         timestamps = {i for i, t in enumerate(tail.types) if t.kind in TIMESTAMP_KINDS}
+        repeated = set(tail.below(i for i, t in enumerate(tail.types) if t.kind in _REPEATED))
         chosen = range(len(tail.stripes)) if view.stripes is None else sorted(view.stripes)
 
-        def values(number: int, column_id: int) -> int:
-            statistics = tail.statistics(column_id, chosen[number])
-            return max(statistics.values if statistics else 0, tail.stripes[chosen[number]].rows)
+        def values(number: int, column_id: int) -> int | None:
+            stripe, rows = chosen[number], tail.stripes[chosen[number]].rows
+            if column_id not in repeated:
+                return rows
+            whole, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
+            # Hive 3.1's minor compaction writes zeros.
+            if whole is None or whole.values != rows or statistics is None:
+                return None
+            return int(statistics.values)
 
         zeroed = timestamps if hides_seconds else frozenset[int]()
         pieces, footer = in_utc(source, shown, zeroed, values)
@@ -393,7 +404,7 @@ _OF_ANY_LENGTH: Final = frozenset(
 
 
 def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
-    """Return the rows, at most `most`, for a batch of about `BATCH_BYTES`, by the longest too."""
+    """Return the rows, at most `most`, for `BATCH_BYTES` in the file and in its heaviest stripe."""
     columns = list(tail.below(column_ids))
     heaviest = max(
         (number for number, stripe in enumerate(tail.stripes) if stripe.rows),
@@ -412,7 +423,7 @@ def fitting_rows(tail: OrcTail, column_ids: Sequence[int], most: int) -> int:
 def _fitting(
     tail: OrcTail, columns: Sequence[int], stripe: int | None, stripes: Sequence[int]
 ) -> int:
-    """Return the number of rows per batch, measured over one stripe or the whole file."""
+    """Return the rows per batch for `stripes`, by statistics of `stripe`, or the file's if None."""
     rows = sum(tail.stripes[number].rows for number in stripes)
     sizes = [_bytes_of(tail, column_id, stripe, rows) for column_id in columns]
     size = sum(column_bytes for column_bytes in sizes if column_bytes is not None)
@@ -422,6 +433,7 @@ def _fitting(
 
 
 def _bytes_of(tail: OrcTail, column_id: int, stripe: int | None, count: int) -> int | None:
+    """Estimate a column's bytes in memory for `count` rows; None without right statistics."""
     # Ignore statistics with a wrong row count: Hive 3.1's minor compaction writes zeros.
     rows, statistics = tail.statistics(0, stripe), tail.statistics(column_id, stripe)
     if rows is None or rows.values != count or statistics is None:

@@ -153,7 +153,7 @@ def _opened(fs: pafs.FileSystem, path: str) -> Iterator[tuple[ModuleType, Any, I
         try:
             yield library, *_blocks(library, source, path)
         except pa.ArrowException:
-            raise
+            raise  # also a ValueError or KeyError, but no proof of damage
         except _damage_types(library) as error:
             raise CorruptFileError(path=path, reason=f"not an Avro file: {error!r}") from error
 
@@ -344,7 +344,7 @@ def blocks_of(source: BoundedSource, codec: str) -> Iterator[Block]:
 
 
 def _number(source: BoundedSource, *, may_end: bool = False) -> int | None:
-    """Read a number in Avro's encoding: zigzag, with seven bits per byte and low bits first."""
+    """Read a zigzag number, seven bits a byte, low bits first; None at an end that is allowed."""
     value = 0
     for number in range(_LONGEST_NUMBER):
         byte = source.read(1)
@@ -427,6 +427,7 @@ class AvroWriter(StreamWriter):
         for node, values in zip(self._nodes, fitted.flatten(), strict=True):
             self._refuse_old(node, values)
         try:
+            # This cast refuses microseconds that are not whole milliseconds.
             whole = _cast(fitted, {pa.timestamp("us"): pa.timestamp("ms")})
             numbers = {pa.timestamp("ms"): pa.int64(), pa.date32(): pa.int32()}
             records = _cast(whole, numbers).to_pylist(maps_as_pydicts="strict")

@@ -118,6 +118,7 @@ def _is_within(location: str, home: str) -> bool:
     if locations.HADOOP_SCHEMES.isdisjoint(
         (locations.scheme_of(location), locations.scheme_of(home))
     ):
+        # The first identity is the directory's own; the others are those of directories above.
         return locations.identities(home)[0] in locations.identities(location)
     if locations.scheme_of(location) != locations.scheme_of(home):
         return False
@@ -159,6 +160,7 @@ def _checked(
     *,
     form: TimestampForm | None = None,
 ) -> Checked:
+    """Check one file; with `form`, its timestamps must fit this one, which another file needs."""
     uri, length = found
     store, path = locations.locate(uri)
     file = PlainFile(store=store, path=path, key=path, length=length, format=table.storage.format)

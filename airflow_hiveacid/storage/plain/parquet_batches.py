@@ -74,7 +74,7 @@ def batches_of(opened: pq.ParquetFile, names: Sequence[str], most: int) -> Itera
 
 
 def fitting_rows(metadata: pq.FileMetaData, names: Sequence[str] | None, most: int) -> int:
-    """Return the rows, at most `most`, for `BATCH_BYTES`, by the row group with the longest."""
+    """Return the rows, at most `most`, for `BATCH_BYTES` in the row group with the longest rows."""
     schema, name_set = metadata.schema, None if names is None else frozenset(names)
     columns = [
         index

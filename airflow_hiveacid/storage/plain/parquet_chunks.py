@@ -179,6 +179,7 @@ def _struct(data: bytes, offset: int, read: _Fields) -> int:
     while head := data[offset]:
         offset += 1
         kind = head & 15
+        # The high bits are the step from the last field number; if 0, the number itself follows.
         if head >> 4:
             number += head >> 4
         else:

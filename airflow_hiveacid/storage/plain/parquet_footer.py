@@ -115,9 +115,9 @@ class ParquetFacts:
         """The calendar of dates and instants before 1582-10-15.
 
         Hive 4 stores it; the default is the hybrid calendar. If dates use the proleptic calendar,
-        that of instants counts as unknown, because this case was not tested. Hive 3.1 uses the
-        proleptic calendar, but does not say so. For other writers that say nothing, Hive 3.1 and
-        Hive 4 assume different calendars.
+        that of instants counts as unknown, because this case was not tested; with old rules, both
+        do. Hive 3.1 uses the proleptic calendar, but does not say so. For other writers that say
+        nothing, Hive 3.1 and Hive 4 assume different calendars.
         """
         said = self.notes.get(PROLEPTIC_DAYS)
         if self.has_old_rules:
@@ -185,7 +185,7 @@ def parquet_rows_in(fs: pafs.FileSystem, path: str, _length: int) -> int:
 def facts_of(
     opened: pq.ParquetFile, path: str, unchecked: pa.NativeFile | None = None
 ) -> ParquetFacts:
-    """Read the footer of an open file; `unchecked` is it again, if its chunks were not checked.
+    """Read the footer of an open file; `unchecked` is its source if its chunks were not checked.
 
     Raises CorruptFileError if the number of rows differs from the sum of the row groups.
     """

@@ -85,6 +85,7 @@ def why_not(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveTyp
 
 def is_exactly(facts: footer.ParquetFacts, found: pa.DataType, wanted: hive.HiveType) -> bool:
     """Return whether a column is stored exactly as its Hive type, but for texts' lengths."""
+    # Callers cut or check the texts of a column of char or varchar, but not those inside a column.
     is_cut = any(isinstance(type_, hive.CharType | hive.VarcharType) for type_ in types_in(wanted))
     if is_cut and not isinstance(wanted, hive.CharType | hive.VarcharType):
         return False
@@ -253,6 +254,7 @@ def _readings(
     *,
     has_instants: bool,
 ) -> Iterator[tuple[pa.RecordBatch, pa.RecordBatch | None]]:
+    """Yield each batch, and the same batch read in nanoseconds if `has_instants` (`_Values`)."""
     batches = batches_of(opened, names, batch_rows)
     if not has_instants:
         yield from zip(batches, itertools.repeat(None))

@@ -153,6 +153,7 @@ def why_not_as_defined(
         if isinstance(t, hive.ArrayType | hive.MapType | hive.StructType)
     }
     if file.format is FileFormat.AVRO:
+        # The reader takes structs that lack a field, and cuts texts inside a column.
         return _first_other(
             name
             for name, hive_type in nested.items()
@@ -177,6 +178,7 @@ def _first_other(names: Iterable[str]) -> str | None:
 
 
 def _is_kept(types: Sequence[footer.OrcType], column_id: int, wanted: hive.HiveType) -> bool:
+    """Return whether every value that a column can store stays unchanged in this type."""
     orc_type = types[column_id]
     match wanted:
         case hive.PrimitiveType(name=name) if name in _INTEGERS:

@@ -165,19 +165,16 @@ def _texts(file: PlainFile, form: TextForm) -> Iterator[pa.RecordBatch]:
         )
     compression = _COMPRESSIONS.get(extension)
     with file_errors("read", file.path):
-        # Arrow raises an error for a file without lines.
         opened: Callable[[], pa.NativeFile] = partial(
             file.fs.open_input_stream, file.path, compression=compression
         )
         with opened() as stream:
-            first, has_more = bytes(stream.read(_LOOK_BYTES)), bool(stream.read(1))
-        if not has_more:
-            # Arrow ignores a single line without a line end.
-            is_ended = not first or first.endswith((b"\n", b"\r"))
-            opened = partial(pa.BufferReader, first if is_ended else first + b"\n")
+            only_line = _only_line(stream, form.header_lines)
+        if only_line is not None:
+            opened = partial(pa.BufferReader, only_line + b"\n")
         with opened() as stream:
             if not _has_lines(stream, form.header_lines):
-                return
+                return  # Arrow raises an error for a file without lines
         with opened() as stream:
             try:
                 yield from _parsed(file, opened, stream, form)
@@ -199,7 +196,22 @@ def _blocks(stream: pa.NativeFile) -> Iterator[bytes]:
         yield last_cr
 
 
+def _only_line(stream: pa.NativeFile, header_lines: int) -> bytes | None:
+    """Return the content if one line without a line end follows the header; Arrow ignores it."""
+    blocks: list[bytes] = []
+    line_ends = size = 0
+    for block in _blocks(stream):
+        blocks.append(block)
+        size += len(block)
+        line_ends += len(_LINE_END.findall(block))
+        if line_ends > header_lines or size > 2 * LONGEST_LINE_BYTES:
+            return None
+    is_ended = not blocks or blocks[-1].endswith((b"\n", b"\r"))
+    return None if is_ended else b"".join(blocks)
+
+
 def _has_lines(stream: pa.NativeFile, header_lines: int) -> bool:
+    """Return whether anything follows the header lines."""
     missing = header_lines
     for block in _blocks(stream):
         if not missing:
@@ -278,7 +290,7 @@ def _values(
     # An empty string is NULL for all types except string types.
     texts = pc.if_else(pc.equal(texts, ""), None, texts)
     spelt = spelling(wanted) or ""
-    if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:
+    if pc.all(pc.match_substring_regex(texts, spelt)).as_py() is False:  # None: all are NULL
         raise _not_hives(file, name, wanted)
     try:
         if wanted == PrimitiveType("timestamp"):

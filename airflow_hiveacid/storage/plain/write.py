@@ -140,6 +140,7 @@ class PlainOrcWriter(OrcFile[int], RowsWriter):
         check_row_type(self._table, self._columns, rows.type)
         fitted = fit_rows(rows, self._nodes, table=self._table)
         self._nul_column_ids |= fitted.nul_column_ids
+        # An encoder of rows must know when it starts which columns have text that is not UTF-8.
         if fitted.needs_rows or self._goes_by_rows:
             self._byte_ids |= undecodable(fitted.rows, self._nodes)
         batch = pa.RecordBatch.from_struct_array(fitted.rows)

@@ -193,6 +193,7 @@ class ChangeFeed:
                 except FileExistsError as error:
                     raise errors.FeedOvertakenError(location=self.uri_of(note.since)) from error
         except (errors.FeedOvertakenError, errors.MetastoreError, errors.TransactionError):
+            # After any other error, the note may be there, so the files that it names stay.
             self.discard(directory)
             delete_directory(fs, posixpath.join(root, final_note.directory))
             raise

@@ -121,6 +121,7 @@ class Ledger(json_files.NotesOfTable):
     def _keep(
         self, entries: dict[str, LedgerEntry], name: str, entry: LedgerEntry, job_key: str
     ) -> None:
+        """Add an entry, unless it is damaged and an intact one of the same name was added."""
         earlier, own = entries.get(name), self._own(name, entry, job_key)
         if earlier is None or own.is_legible or not earlier.is_legible:
             entries[name] = own
@@ -318,8 +319,13 @@ class Ledger(json_files.NotesOfTable):
             self._write(name, json_files.packed(lines))
 
     def _numbers(self, name: str) -> tuple[int, int]:
+        """Return a roll's number and number of entries; one with another name counts as full."""
         number, count, *_ = (*name.removeprefix(self._roll_prefix).split("."), "")
-        return (int(number), int(count)) if (number + count).isdecimal() else (0, _FULL_ROLL)
+        return (
+            (int(number), int(count))
+            if number.isdecimal() and count.isdecimal()
+            else (0, _FULL_ROLL)
+        )
 
     @property
     def _roll_prefix(self) -> str:

@@ -102,7 +102,7 @@ def read_notes(
     version: int | None = None,
     listed_as: str | None = None,
 ) -> tuple[_T, ...]:
-    """Read one note, or the list of notes in `listed_as`; raise CorruptFileError if invalid."""
+    """Read one note, or all in the list `listed_as` if there is one; or raise CorruptFileError."""
     try:
         body = json.loads(content)
         if not isinstance(body, dict):

@@ -274,6 +274,7 @@ def identities(location: str) -> tuple[Identity, ...]:
         return (("other", location.rstrip("/")),)
     if scheme != "file":
         place = path if scheme in HADOOP_SCHEMES else f"{authority}{path}"
+        # All schemes of one group get the same name.
         kind = next((min(g) for g in (HADOOP_SCHEMES, S3_SCHEMES) if scheme in g), scheme)
         place = posixpath.normpath(place)
         return tuple((kind, each) for each in (place, *_above(place)))

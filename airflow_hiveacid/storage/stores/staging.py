@@ -146,6 +146,7 @@ class Staging:
 
     def _add(self, directory: DirectoryText, name: str, content: bytes) -> None:
         fs, path = locations.open_location(f"{self.path_for(directory)}/{name}")
+        # On a store without renames, `publish_files` writes the marker files.
         if locations.traits_of(fs).renames:
             filesystem.write_bytes(fs, path, content)
 

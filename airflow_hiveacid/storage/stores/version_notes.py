@@ -127,8 +127,10 @@ class VersionNotes(json_files.NotesOfTable):
             return all(is_unreadable(note.write_id, p) for p in note.partitions or ("",))
 
         every = self.commits()
+        # The note of a commit at an unknown time is kept.
         over = [n for n in every if is_over(n) and (n.committed.by_s or before_s) < before_s]
-        # Without commit notes, a later loss of compacted files could not be detected.
+        # Without commit notes, a later loss of compacted files could not be detected. So a reset
+        # without `names`, as earlier calls wrote, makes the versions unreadable.
         self.note_resets(_without_evidence(over, oldest, _latest(r for r in resets if not r.names)))
         over_ids = {note.write_id for note in over}
         remainder = [note for note in every if note.write_id not in over_ids]
@@ -191,7 +193,7 @@ class VersionNotes(json_files.NotesOfTable):
                 return promises
 
     def _promises(self) -> Promises | None:
-        # None if a listed note is gone: its replacement was written before.
+        # None means to list again: a listed note is gone, and its replacement was written before.
         every = self._names("_")
 
         keepings = self._read_all(self._of_table(every, _KEEPING), Keeping)
@@ -265,6 +267,7 @@ class VersionNotes(json_files.NotesOfTable):
             every = self._read_all(names, OwnCompaction, listed_as="entries")
             if every is None:
                 continue  # another process is merging them
+            # Readers use only the union of all `aborted`, so the newest entry gets it.
             aborted = {w for note in every for w in note.aborted}
             last = max(note.entry_id for note in every)
             own = [OwnCompaction(entry_id=i) for i in {note.entry_id for note in every} - {last}]
@@ -306,7 +309,7 @@ class VersionNotes(json_files.NotesOfTable):
         return tuple(newest[name] for name in sorted(newest))
 
     def noted_tags(self, known: MutableMapping[str, Tag] | None = None) -> tuple[Tag, ...]:
-        """Return all tags, also those about to be replaced, except those in `known`, by file."""
+        """Return all tags, also those about to be replaced; `known` caches tags by file name."""
         return self._tags(f"{_TAG}{self._digest}.", known)
 
     def tag(self, name: str) -> Tag | None:

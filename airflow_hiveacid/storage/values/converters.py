@@ -74,7 +74,7 @@ def read_type(hive_type: hive.HiveType, form: TimestampForm) -> pa.DataType:  # 
     """Return the Arrow type of a converted column: `arrow_type`, but with timestamps in `form`.
 
     A union becomes a struct of its tag and one value per option; unions cannot be written. All but
-    the tagged value are NULL, as for a NULL union, which ORC cannot tell from it.
+    the tagged value are NULL. If that is NULL, too, the struct is, as Arrow has no NULL unions.
     """
     match hive_type:
         case hive.PrimitiveType(name="timestamp"):
@@ -140,6 +140,7 @@ def converter(source: ColumnFile, column_id: int, wanted: hive.HiveType, name: s
 
 def _struct(source: ColumnFile, type_: OrcType, wanted: hive.StructType, name: str) -> Convert:
     result_type = read_type(wanted, source.form)
+    # The position of each wanted field in the file's struct, or None, and its conversion.
     parts: list[tuple[int | None, Convert]] = []
     for field_name, field_type in wanted.fields:
         child = child_named(type_, field_name)
@@ -192,6 +193,8 @@ def _with_keys(source: ColumnFile, inner: Convert, wanted: hive.HiveType, name: 
 
 
 def _union(parts: Sequence[Convert], type_: pa.DataType) -> Convert:
+    """Return the conversion of a union to a struct, which is NULL if the tagged value is."""
+
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         tags = array.type_codes
         values = [
@@ -239,7 +242,7 @@ def _timestamp(source: ColumnFile, type_: OrcType, name: str) -> Convert:
 
     def convert(array: pa.Array, seconds: pa.Array | None) -> pa.Array:
         if seconds is None and source.form is TimestampForm.NANOSECONDS:
-            return array
+            return array  # nanoseconds begin in 1677, so the calendar does not matter
         times = instants(array, seconds, hybrid=source.hybrid, zone=source.zone_of(type_))
         return in_form(times, source.form, zone, path=source.tail.path, column=name)
 
@@ -302,7 +305,8 @@ def _of_any_scale(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, nam
 def _promoted(source: ColumnFile, type_: OrcType, wanted: hive.HiveType, name: str) -> Convert:
     stored = _stored_type(type_)
     text = hive_text(source.tail.types, source.tail.types.index(type_))
-    # Hive would return the padding of a char as bytes, too.
+    # Hive would return the padding of a char as bytes, too. `promote` shows with an empty array
+    # whether it has a conversion.
     is_padded = type_.kind == TypeKind.CHAR and wanted == hive.PrimitiveType("binary")
     if stored is None or is_padded or promote(pa.array([], stored), wanted) is None:
         raise UnsupportedFileError(

@@ -204,6 +204,7 @@ def _fit_nested(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
     fitted = [
         _fit(child, array, findings) for child, array in zip(node.children, children, strict=True)
     ]
+    # `used_parts` has made the children of NULL structs NULL, which must be kept.
     has_null_structs = pa.types.is_struct(values.type) and values.null_count
     if not has_null_structs and all(map(operator.is_, fitted, children)):
         return values
@@ -256,7 +257,7 @@ def _timestamps(node: TypeNode, values: pa.Array, findings: _Findings) -> pa.Arr
     """Convert timestamp pairs to Arrow nanoseconds if all fit; otherwise return `values`."""
     is_pair = pa.types.is_struct(values.type)
     if not is_pair and timestamps.counts_of(values).min(initial=0) >= 0:
-        return values
+        return values  # Arrow's writer stores times from 1970 on correctly
     seconds, nanos = timestamps.seconds_and_nanos(values)
     # Nanoseconds up to 999,999 are safe, because the format adjusts only larger values.
     lost = (seconds == -1) & (nanos > _UNADJUSTED_NANOS)

@@ -109,6 +109,7 @@ def _each(array: pa.Array, function: Callable[[Any], _R | None]) -> list[_R | No
 
 
 def _to_integer(array: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Convert values to longs, unless they are integers; those outside of `wanted` become NULL."""
     source = array.type
     if pa.types.is_boolean(source):
         return array.cast(wanted)
@@ -197,6 +198,7 @@ def _to_decimal(array: pa.Array, wanted: hive.DecimalType) -> pa.Array | None:
 
 
 def _exact_values(array: pa.Array) -> list[Decimal | None] | None:
+    """Return exact decimals, with NULL for a text that is no number; None without a conversion."""
     source = array.type
     if pa.types.is_decimal(source):
         values: list[Decimal | None] = array.to_pylist()
@@ -322,6 +324,7 @@ def _to_timestamp(array: pa.Array) -> pa.Array | None:
         pairs = _each(array, _of_decimal)
     else:
         return None
+    # Unlike a date or text, a number names no day, so an old time depends on the calendar.
     for pair in pairs:
         if pair is not None and not SWITCHOVER_SECOND <= pair[0] <= _LAST_SECOND:
             raise OutOfRangeError(f"{pair[0]} seconds as a time before 1582-10-15 or after 9999")
@@ -335,7 +338,7 @@ def _pairs(found: Sequence[tuple[int, int] | None]) -> pa.Array:
 
 
 def _parsed_timestamp(text: str) -> tuple[int, int] | None:
-    # As ORC's TIMESTAMP_FORMAT: a missing day becomes the month's last, 24:00 the next day.
+    # As ORC's TIMESTAMP_FORMAT: 31 April becomes the month's last day, 24:00 the next day.
     match = _JAVA_TIMESTAMP.match(text)
     if match is None or match[1] == "-0000":
         return None
@@ -355,7 +358,7 @@ def _parsed_timestamp(text: str) -> tuple[int, int] | None:
 
 
 def _of_double(value: float) -> tuple[int, int] | None:
-    # Java's Math.round to milliseconds; ORC returns NULL for the other sign, or beyond 64 bits.
+    # Java's Math.round to milliseconds; ORC returns NULL if the sign changes, or beyond 64 bits.
     scaled = value * 1000
     if not math.isfinite(scaled) or abs(scaled) >= 1 << 63:
         return None

@@ -137,7 +137,7 @@ class TimeZone:
             return np.broadcast_to(self.offsets, seconds.shape)
         end = int(self.starts[-1])
         if len(seconds) and seconds.max() > end:
-            # `starts` ends with whole cycles.
+            # `starts` ends with a whole cycle, so a later time is as one some cycles before it.
             late = np.maximum(seconds - end, 0)
             seconds = seconds - -(-late // _CYCLE_S) * _CYCLE_S
         return self.offsets[np.searchsorted(self.starts, seconds, "right")]
@@ -206,6 +206,7 @@ def _zone(name: str, *, is_civil: bool) -> TimeZone:
         standard = outer_hours[0] * _HOUR_S
         changes = [change for change in changes if change[0] < _OUTER_FROM_S]
         changes.append((_OUTER_FROM_S, outer_hours[1] * _HOUR_S))
+    # The yearly rules apply after the last change that is listed.
     end = changes[-1][0] if changes else _FIRST_RULE_S
     changes += [change for change in yearly if change[0] > end]
     if is_civil:
@@ -241,6 +242,7 @@ def _parsed(content: bytes) -> tuple[list[tuple[int, int]], int, str]:
     """Return the changes (start, offset), the first offset, and the text of the last rules."""
     *_, end = _sections(content, 0, 4)  # version 1 of the data, with 32 bits, comes first
     begin, changes, types, end = _sections(content, end, 8)
+    # The starts come first, then each change's type, then the types: six bytes, the offset first.
     starts = np.frombuffer(content, ">i8", changes, begin).tolist()
     numbers = content[begin + changes * 8 : begin + changes * 9]
     offsets = [
@@ -261,7 +263,8 @@ def _sections(content: bytes, at: int, size: int) -> tuple[int, int, int, int]:
 
 
 def _last_rules(text: str) -> tuple[int, list[tuple[int, int]]]:
-    # Java takes the smaller offset for standard time, also where winter is the exception.
+    # In the text, offsets are positive west of UTC. Java takes the smaller offset for standard
+    # time, also where winter is the exception.
     match = _POSIX.fullmatch(text)
     if match is None:
         raise LookupError(text)

@@ -4,8 +4,8 @@ Arrow refuses values outside 1677 to 2262, such as many "valid until" dates, but
 seconds and nanoseconds separately. A value that does not fit into the wanted form is an error. For
 Spark, timestamps at any depth are converted between microseconds and pairs.
 
-An ORC footer can state the hybrid calendar (Julian before that day), which Hive 4 writes and Arrow
-ignores. A day becomes the proleptic day with the same label of year, month and day
+An ORC footer can state the hybrid calendar (Julian before 1582-10-15), which Hive 4 writes and
+Arrow ignores. A day becomes the proleptic day with the same label of year, month and day
 (CalendarUtils.convertDateToProleptic in Hive's storage API).
 
 Example:
@@ -148,6 +148,7 @@ def to_proleptic_seconds(seconds: _Ints) -> _Ints:
 
 def _julian_label(days: _Ints) -> tuple[_Ints, _Ints, _Ints]:
     """Return the Julian year, month and day; years begin in March, and months count from 0."""
+    # Days are shifted to count from 1 March -4800; 1461 are four years, 153 are five months.
     shifted = days + (_JULIAN_DAY_OF_EPOCH + 32082)
     years = (4 * shifted + 3) // 1461
     day_of_year = shifted - 1461 * years // 4
@@ -240,6 +241,7 @@ def instants(
     numbers = counts_of(array)
     if raw_seconds is None:
         return Instants(numbers // NANOS_A_SECOND, numbers % NANOS_A_SECOND, valid)
+    # In `array`, all seconds are 0, which in ORC is 2015-01-01 (`ShowTimestamps`).
     nanos = numbers - _ORC_EPOCH_S * NANOS_A_SECOND
     # The stored seconds count from 2015-01-01 00:00:00 on the writer's clock.
     epoch_s = _ORC_EPOCH_S if zone is None else zone.instant_of(_ORC_EPOCH_S)
@@ -287,6 +289,7 @@ def in_form(
 
 
 def _reaches(found: Instants, units_a_second: int) -> npt.NDArray[np.bool_]:
+    """Return which times fit into 64 bits; the seconds `low` and `high` fit only in part."""
     low, high = -(1 << 63) // units_a_second, ((1 << 63) - 1) // units_a_second
     nanos_a_unit = NANOS_A_SECOND // units_a_second
     first = -(1 << 63) % units_a_second * nanos_a_unit
@@ -346,6 +349,7 @@ def _mapped(
     is_meant: Callable[[pa.Array], bool],
     change: Callable[[pa.Array], pa.Array],
 ) -> pa.Array:
+    """Change each array that `is_meant` chooses, at any depth, but nothing inside such an array."""
     if is_meant(array):
         return change(array)
     if not pa.types.is_nested(array.type):

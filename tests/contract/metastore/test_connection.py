@@ -527,11 +527,23 @@ def test_an_unreachable_server_is_told_once_and_without_a_traceback(
 
 def test_each_server_has_its_own_state() -> None:
     dead = f"thrift://127.0.0.1:{refused_port()}"
-    with v4() as first, v3() as second:
+    own = {"get_metastore_db_uuid": lambda: "m"}
+    with v4(**own) as first, v3(**own) as second:
         endpoint = MetastoreEndpoint(uris=(first.uri, dead, second.uri))
         answering, (failure,) = server_states(endpoint)
         assert answering == (first.uri, second.uri)
         assert failure.uris == (dead,)
+
+
+def test_servers_of_two_metastores_are_no_connection() -> None:
+    with (
+        v4(get_metastore_db_uuid=lambda: "m") as first,
+        v4(get_metastore_db_uuid=lambda: "n") as second,
+    ):
+        endpoint = MetastoreEndpoint(uris=(first.uri, second.uri))
+        ids = f"{first.uri} has m, {second.uri} has n. Make one connection for each metastore"
+        with pytest.raises(errors.ConfigurationError, match=ids):
+            server_states(endpoint)
 
 
 def test_the_reached_limit_of_open_transactions_is_named() -> None:

@@ -376,8 +376,8 @@ def _nan_functions(seen: Seen) -> bool:
         )
     if re.match(r"corr\(.*\ba(cos|sin)\(", seen.text):
         return _is_nan(seen.theirs)  # our acos and asin of NaN are NULL, and left out
-    if seen.name in {"acos", "asin"}:
-        return is_shown
+    if re.search(r"\ba(cos|sin)\(", seen.text) and is_shown:
+        return True
     return is_hidden or (seen.name in _OF_NAN and (_has_nan(seen) or endless))
 
 
@@ -390,6 +390,18 @@ _OF_NAN: Final = frozenset(
 @entry("nullif-of-date-and-timestamp")
 def _nullif(seen: Seen) -> bool:
     return seen.name == "nullif" and seen.has("date") and seen.has("timestamp")
+
+
+_BITS: Final = {"tinyint": 8, "smallint": 16, "int": 32}
+
+
+@entry("nullif-of-a-larger-constant")
+def _nullif_of_a_constant(seen: Seen) -> bool:
+    bits, constant = _BITS.get("".join(seen.kinds[:1]), 0), seen.value(1)
+    if seen.name != "nullif" or seen.theirs is not None or not bits:
+        return False
+    both = isinstance(seen.ours, int) and isinstance(constant, int)
+    return both and (constant - seen.ours) % (1 << bits) == 0
 
 
 @entry("malformed-texts")

@@ -196,7 +196,8 @@ class Writer:
         if how == "LEFT JOIN" and self._rolls(0.3):
             return f"SELECT {self._listed(['x.id', 'x.s'])} FROM t x LEFT SEMI JOIN u y{on}"
         listed = self._listed(["x.id", "y.id", f"x.{key}", "y.s", "y.de"])
-        self._marks |= {COMMON_DECIMALS} if how == "FULL JOIN" and key in _WIDE else set()
+        is_outer = how not in ("JOIN", "CROSS JOIN")
+        self._marks |= {COMMON_DECIMALS} if is_outer and key in _WIDE else set()
         return f"SELECT {listed} FROM t x {how} u y{on}{self._where('x')}"
 
     def _subquery(self) -> str:
@@ -272,7 +273,8 @@ class Writer:
             self._marks |= (
                 {DISTINCT_IN_TOTALS} if re.search(f"DISTINCT {column}", listed) else set()
             )
-            self._marks |= {FIXED_IN_TOTALS} if re.search(f"{column} <?=>? ", where) else set()
+            fixed = rf"{column} (<?=>? |IN \(([^,)]+)(, \3)*\))"
+            self._marks |= {FIXED_IN_TOTALS} if re.search(fixed, where) else set()
         return f"SELECT {listed} FROM t x{where} GROUP BY {how}{having}"
 
     def _lateral(self) -> str:

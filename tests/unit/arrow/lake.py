@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from airflow_hiveacid.arrow import DEFAULT_LIMITS, Limits
+from airflow_hiveacid.arrow import TASK_LIMITS, Limits
 from airflow_hiveacid.arrow.job import run_in_process
 from airflow_hiveacid.format.ids import AttemptId
 from airflow_hiveacid.format.table import Column, TableInfo, TableRef
@@ -72,7 +72,7 @@ class Lake:
     def client(self) -> FakeClient:
         return FakeClient(self.server)
 
-    def run(self, job: Job, *, limits: Limits = DEFAULT_LIMITS, **others: Any) -> JobResult:  # noqa: ANN401
+    def run(self, job: Job, *, limits: Limits = TASK_LIMITS, **others: Any) -> JobResult:  # noqa: ANN401
         return run_in_process(self.job(job, **others), limits)
 
     def job(

@@ -325,6 +325,25 @@ def test_a_job_that_is_always_overtaken_fails_in_the_end(lake: Lake) -> None:
     assert TxnState.OPEN not in {txn.state for txn in lake.server.txns.values()}
 
 
+def test_the_limit_of_key_bytes_counts_all_files_together(lake: Lake) -> None:
+    rows = [(number, f"name {number * 7919 % 100003}", None) for number in range(4000)]
+    for start in range(4):
+        lake.insert(*rows[start::4])
+    one_file = Limits(key_bytes=max(file.stat().st_size for file in lake.root.rglob("bucket_*")))
+    with pytest.raises(SparkNeededError, match="bytes of keys must be searched"):
+        lake.delete("name = 'x'", limits=one_file)
+
+
+def test_a_merge_counts_an_updated_row_once(lake: Lake) -> None:
+    lake.insert((1, "a", None), (2, "a", None))
+    lake.merge((1, "b", None), (2, "b", None), clauses=[UPDATE_ALL], limits=Limits(changed_rows=2))
+    assert lake.rows == [(1, "b", None), (2, "b", None)]
+    with pytest.raises(SparkNeededError, match="changes more than 1 rows"):
+        lake.merge(
+            (1, "c", None), (2, "c", None), clauses=[UPDATE_ALL], limits=Limits(changed_rows=1)
+        )
+
+
 @pytest.mark.parametrize(
     ("limits", "why"),
     [

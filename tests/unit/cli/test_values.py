@@ -37,7 +37,7 @@ def test_a_time_is_absolute_or_relative_to_now_in_utc_unless_it_has_a_zone(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("lately", "timestamp 'lately' is not a time; write 2026-11-19T02:00Z, yesterday"),
+        ("lately", "timestamp 'lately' is not a time; write 2026-11-19T02:00Z, today"),
         ("two days ago", "'two days' is not a duration; write 36 hours, 7 days or 2 years"),
         ("9999999 years ago", "'9999999 years ago' is not a time"),
         ("today +99:00", "'today +99:00' is not a time"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from airflow_hiveacid.arrow import Limits
+from airflow_hiveacid.arrow import LIBRARY_LIMITS, Limits
 from airflow_hiveacid.format.errors import (
     ColumnUpdateError,
     CommitStateUnknownError,
@@ -298,6 +299,12 @@ def test_a_change_above_a_limit_says_which_limit_to_raise(
     with warehouse.connect(limits) as small, pytest.raises(SparkNeededError, match=said):
         change(small.table(T))
     assert ids(lake.table(T)) == [1, 2]
+
+
+def test_a_program_that_sets_one_limit_keeps_the_others() -> None:
+    assert replace(Limits(changed_rows=1), changed_rows=LIBRARY_LIMITS.changed_rows) == (
+        LIBRARY_LIMITS
+    )
 
 
 def test_more_memory_than_arrow_can_address_is_refused() -> None:

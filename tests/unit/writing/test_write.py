@@ -483,25 +483,23 @@ def test_a_write_is_overtaken_if_its_partition_is_dropped_without_a_lock(
     assert notes(table) == []
 
 
-@pytest.mark.parametrize("is_moved", [True, False])
+@pytest.mark.parametrize("moved", ["file:{root}/elsewhere", "hdfs://one{home}", None])
 def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location(
     client: FakeClient,
     clock: ManualClock,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    *,
-    is_moved: bool,
+    moved: str | None,
 ) -> None:
     """A different client added it with its own location after our lookup."""
     table = made(client, tmp_path, "p", "month")
     name = PartitionName.parse("month=a b%3A")
     job = Job(client=client, tables=(table,), clock=clock)
     there = table.default_partition_location(name)
-    staged = f"{tmp_path}/elsewhere" if is_moved else there
+    home = there.removeprefix("file:")
+    added = (moved or "file:{home}").format(root=tmp_path, home=home)
     monkeypatch.setattr(
-        client,
-        "add_partitions",
-        lambda *_: (PartitionInfo(name=name, location=f"file:{staged.removeprefix('file:')}"),),
+        client, "add_partitions", lambda *_: (PartitionInfo(name=name, location=added),)
     )
 
     def write() -> None:
@@ -515,7 +513,7 @@ def test_a_write_is_overtaken_if_its_partition_was_added_at_a_different_location
             write.stage(table.ref, (directory,))
             write.register()
 
-    if is_moved:
+    if moved:
         with pytest.raises(errors.OvertakenError, match="is not at"):
             write()
     else:

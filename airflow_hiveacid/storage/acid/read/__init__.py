@@ -80,8 +80,8 @@ class StoredFile:
 class AcidFile(StoredFile):
     """A file of events, or of rows that get identities (`synthetic`) when they are read.
 
-    All rows have write IDs from `least_write_id` to `greatest_write_id` (None: no bound), and
-    identities in `keys`.
+    All rows have original write IDs from `least_write_id` to `greatest_write_id` (None: no bound),
+    and identities in `keys`.
     """
 
     kind: FileKind

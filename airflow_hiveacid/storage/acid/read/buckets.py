@@ -169,7 +169,8 @@ def _read_footers(wanted: Iterable[tuple[Footers, Iterable[tuple[str, int]]]]) -
 
 
 def _unclear(root_files: RootFiles) -> Iterator[tuple[str, int]]:
-    # Skip invalid names, and files open for streaming: their length is read later.
+    # These are the footers that `_checked` needs. Skip invalid names, and files open for streaming:
+    # their length is read later.
     for entry in root_files.state.originals:
         if isinstance(names.parse_file_name(entry.name), names.OriginalFileName):
             yield root_files.path(entry), entry.size_bytes
@@ -317,6 +318,7 @@ def _by_bucket(files: Iterable[AcidFile]) -> dict[BucketId, list[AcidFile]]:
 def _by_bucket_hit(
     deletes: Sequence[AcidFile], facts: Mapping[str, FooterFacts]
 ) -> tuple[dict[BucketId, list[int]], list[int]]:
+    """Return the indices of delete files, by bucket, and of those that may affect any bucket."""
     hit: dict[BucketId, list[int]] = {}
     everywhere: list[int] = []
     for index, file in enumerate(deletes):
@@ -345,6 +347,8 @@ def require_rows(
     compactor may have dropped the insert event, and so is that of a row that the reader does not
     see. If the base covers the write that inserted a row, its delete event is only logged; the next
     major compaction drops it.
+
+    Without `write_ids`, only delete deltas that are wholly visible are checked.
 
     `present` are the buckets of the names of the files with rows. `stored` returns the buckets of
     the rows in these files. It is called only if a bucket is not in `present`. Raises

@@ -136,7 +136,7 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
     *,
     is_whole: bool,
 ) -> Iterator[Changed]:
-    """Yield the changes of the rows of one data file, in identity order.
+    """Yield the changes of one data file's rows; of each batch, first the deletions.
 
     `stripes` are those to read; None means all. `deaths` may include rows of other files. `read`
     reads the events of a file or of some stripes. If `is_whole`, every row is read, otherwise only
@@ -145,7 +145,7 @@ def changed_in(  # noqa: PLR0913 - a file, the facts about it, and how to read i
     if not is_whole:
         if not len(deaths):
             return
-        hit = Stripes(file).following(deaths.keys)
+        hit = Stripes(file).holding(deaths.keys)
         stripes = hit if stripes is None else sorted(set(hit).intersection(stripes))
         if not stripes:
             return
@@ -186,11 +186,13 @@ def _deaths_at(keys: Keys, deaths: Deaths, ends_with: WriteId | None) -> Ints:
     write_ids = np.full(len(keys), _ALIVE if ends_with is None else ends_with, dtype=np.int64)
     mine = keys.found_in(deaths.keys)
     if mine.any():
+        # Both sides are sorted, and a row occurs once, so their matches are in the same order.
         write_ids[mine] = deaths.write_ids[deaths.keys.found_in(keys)]
     return write_ids
 
 
 def _first_of_each(batches: Sequence[pa.RecordBatch]) -> tuple[Keys, Ints]:
+    """Return each deleted row once, sorted, with the write ID of its first delete event."""
     if not batches:
         return _NONE, np.empty(0, dtype=np.int64)
     together = pa.concat_batches(batches)

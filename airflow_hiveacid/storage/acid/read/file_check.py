@@ -43,7 +43,7 @@ def needs_new_row_ids(path: str, why: object) -> UnsupportedFileError:
 
 
 def require_new_rows(file: AcidFile, tail: OrcTail) -> None:
-    """Raise UnsupportedFileError if a delta's footer shows updates or deletes of old Hive."""
+    """Raise UnsupportedFileError if the footer shows old Hive's deletes, or updates in a delta."""
     if file.kind is not FileKind.DATA or not has_acid_columns(tail):
         return
     _, greatest = tail.integer_range(OPERATION_COLUMN_ID) or (None, Operation.INSERT)

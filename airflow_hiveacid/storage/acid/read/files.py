@@ -264,6 +264,7 @@ def _loaded(
 ) -> Iterator[read.AcidFile]:
     """Yield files that LOAD DATA moved into a delta or base; rows get the directory's write ID."""
     name = directory.name
+    # LOAD DATA moves files to a directory of one write ID, which is not `names.MINIMUM_BASE`.
     is_single = isinstance(name, names.BaseName) or name.low == name.high
     if not is_single or directory.is_compacted or directory.high < _BEFORE_ALL:
         raise CorruptFileError(

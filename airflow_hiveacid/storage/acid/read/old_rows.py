@@ -71,6 +71,7 @@ class OldRows:
                     )
                 yield self._batch.column("row").filter(pa.array(mask))
                 keys = keys.part(inside, len(keys))
+            # If no row is left to find, keep the batch: the next call may need it.
             if len(keys):
                 self._batch = None
 
@@ -96,19 +97,28 @@ class OldRows:
 
 
 class Stripes:
-    """A cursor over one file's stripes in ascending order. Mutable: it stores the next stripe."""
+    """One file's stripes, and a cursor over them in ascending order. Mutable: the cursor moves."""
 
     def __init__(self, file: AcidFile) -> None:
         self.tail = file.tail()
         self._bounds = bounds_of(file, self.tail)
         self._next = 0
 
+    def holding(self, keys: Keys) -> list[int]:
+        """Return the stripes that may hold one of these rows."""
+        return [s for s in range(len(self.tail.stripes)) if self._may_hold(s, keys)]
+
     def following(self, keys: Keys) -> list[int]:
-        """Return the stripes that may hold one of these rows and that no earlier call returned."""
-        stripes = [s for s in range(self._next, len(self.tail.stripes)) if self._may_hold(s, keys)]
-        if stripes:
-            self._next = stripes[-1] + 1
-        return stripes
+        """Return the next stripe that may hold one of these rows, and move behind it.
+
+        Not more than one: a stripe with several write IDs may hold every row by its statistics, and
+        later keys may be in the stripes before it.
+        """
+        for stripe in range(self._next, len(self.tail.stripes)):
+            if self._may_hold(stripe, keys):
+                self._next = stripe + 1
+                return [stripe]
+        return []
 
     def _may_hold(self, stripe: int, keys: Keys) -> bool:
         inside = np.ones(len(keys), dtype=np.bool_)

@@ -219,7 +219,7 @@ class _Source:
         self, fields: Sequence[FieldPlan], check: FileCheck
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield pairs: the root columns without `row`, and the column `row` with these fields."""
-        # Read timestamps that Arrow cannot read twice: the nanoseconds, and the seconds.
+        # If Arrow cannot read timestamps whole, it reads the nanoseconds and the seconds apart.
         split = [f for f in fields if f.is_split]
         rows = fitting_rows(self.tail, _column_ids(fields), self.batch_rows)
         source = replace(self, batch_rows=rows)
@@ -228,6 +228,7 @@ class _Source:
         for root, batch in source.roots([f for f in fields if not f.is_split]):
             check.see(root)
             if self.file.kind is FileKind.DATA:
+                # After the root columns in `root` comes the struct `row`; its fields follow.
                 self._require_values([batch.column(len(IDENTITY_SCHEMA))])
             row = _row(fields, root.num_rows, batch, (next(nanos), next(seconds)))
             yield as_new_rows(self.file, root), row

@@ -151,6 +151,7 @@ def rows_to_decode(
 
     if isinstance(output, BaseName):
         return _without_twins(live_in(inserts, work.deletes, work.write_ids, read), inserts)
+    # Without a base, only rows deleted at their own write ID are dropped, with their delete events.
     visible = visible_in(inserts, work.write_ids, read)
     rows = subtract_deletes(visible, _only(_deletes(work), own=True))
     return _without_twins(rows, inserts)
@@ -191,7 +192,8 @@ def _deletes(work: BucketCompaction) -> Iterator[pa.RecordBatch]:
 
 
 def _own_rows(batch: pa.RecordBatch, file: AcidFile, work: BucketCompaction) -> pa.RecordBatch:
-    # The compaction of the named bucket checks that one compaction reads each row.
+    # The compactions of other buckets take the other rows of the file; the compaction of the bucket
+    # in its name checks that `shared` has all these buckets.
     own = _of_buckets(batch, frozenset({work.bucket_id}))
     if own.num_rows < batch.num_rows and file.bucket_id == work.bucket_id:
         expected = frozenset({work.bucket_id, *work.shared.get(file.key, ())})
@@ -221,7 +223,7 @@ def _bucket_id(bucket_property: int) -> BucketId | None:
 
 
 def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.RecordBatch]:
-    """Yield only delete events of rows inserted at the same write ID, or else only all others."""
+    """Yield the delete events of rows inserted at the same write ID (`own`), or all others."""
     for batch in deletes:
         is_own = batch.column(ORIGINAL_WRITE_ID).to_numpy() == current_write_ids(batch)
         mask = is_own if own else np.logical_not(is_own)
@@ -231,7 +233,7 @@ def _only(deletes: Iterator[pa.RecordBatch], *, own: bool) -> Iterator[pa.Record
 def write_file(
     work: BucketCompaction, output: BaseName | DeltaName, parts: Parts, attempt: str, path: str
 ) -> CompactedFile | None:
-    """Write rows and whole stripes into a file, if any; each None ends a stripe."""
+    """Write rows and whole stripes, if there are any, into a file; each None ends a stripe."""
     filled = (part for part in parts if not isinstance(part, pa.RecordBatch) or part.num_rows)
     first = next((part for part in filled if part is not None), None)
     if first is None:
@@ -277,7 +279,7 @@ class CompactedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitCompaction:
-    """The compaction of a bucket in `parts`, in identity order; `rows` counts invisible, too."""
+    """A bucket's compaction in `parts`, in identity order; `rows` counts invisible rows, too."""
 
     work: BucketCompaction
     parts: tuple[BucketCompaction, ...]
@@ -342,7 +344,7 @@ def split_compaction(work: BucketCompaction, part_bytes: int) -> SplitCompaction
 
 
 def compact_part(work: BucketCompaction, attempt: str = "") -> CompactedPart:
-    """Compact one part of a bucket; no stripe has rows on both sides of a stripe to copy."""
+    """Compact one part of a bucket; end a stripe wherever `rest` will insert a stripe to copy."""
     attempt = attempt or uuid.uuid4().hex
     (output,) = work.outputs
     whole = stripes_to_copy(work)
@@ -404,6 +406,7 @@ def _numbers_by_file(stripes: Iterable[tuple[str, int]]) -> dict[str, tuple[int,
 
 
 def _limits(stripes: Sequence[_Stripe], part_bytes: int) -> list[Key]:
+    """Return the last identity of each part but the last; each has `part_bytes` or more."""
     limits: list[Key] = []
     size = 0
     ordered = sorted(stripes, key=lambda stripe: stripe.last)

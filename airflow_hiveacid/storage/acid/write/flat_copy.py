@@ -114,7 +114,7 @@ def flat_kind(hive_type: hive.HiveType) -> TypeKind:
 def check_flat(
     tail: OrcTail, columns: Sequence[Column], *, row_index_stride: int, has_key: bool
 ) -> None:
-    """Check that a flat file with these columns has the expected layout."""
+    """Raise UnsupportedFileError unless a flat file of these columns has the expected layout."""
     nodes = acid.type_tree(columns)
     expected = [_described(node) for top in nodes for node in top.walk()]
     types = [(t.kind, t.children, *_decimal(t)) for t in tail.types[1:]]
@@ -264,6 +264,8 @@ _Stripe: TypeAlias = tuple[StripeContent, pb.StripeStatistics]
 
 
 class _PlainCopy:
+    """A copy of stripes into a file without identity columns; `_AcidCopy` adds these."""
+
     def __init__(self, work: FlatCopy, first: OrcTail, write: Callable[[bytes], object]) -> None:
         self._work = work
         self._first = first
@@ -306,6 +308,7 @@ class _PlainCopy:
         footer.statistics.extend(merge_stripes(self._metadata.stripes))
         edited = replace(self._first, postscript=postscript, footer=footer, metadata=self._metadata)
         end = serialize_tail(self._tail(edited, path))
+        # A reader refuses a tail with more statistics than it allows for the file's length.
         try:
             parse_tail(path, end, self._writer.position + len(end))
         except CorruptFileError as error:
@@ -315,6 +318,7 @@ class _PlainCopy:
         return self._writer.finish(end)
 
     def _stripe(self, content: StripeContent, statistics: pb.StripeStatistics) -> _Stripe:
+        # The key column, if any, comes last; it is left out.
         streams = [
             self._restated(stream)
             for stream in content.streams

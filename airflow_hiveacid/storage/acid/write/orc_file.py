@@ -158,6 +158,7 @@ class OrcFile(AbortsUnlessClosed, Generic[_Key]):
         return needs_rows and self._encoder is not None
 
     def _start(self, schema: pa.Schema | None) -> Encoder:
+        """Start the next part's encoder, for batches of `schema`; None means a `RowEncoder`."""
         self._sink = StripeSink()
         if schema is None:
             self._encoder = RowEncoder(

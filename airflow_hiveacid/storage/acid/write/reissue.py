@@ -46,7 +46,7 @@ def reissue(work: Reissue) -> int:
     """Copy the file with the new write ID; return the copy's size in bytes.
 
     Raises UnsupportedFileError if the source does not have the layout of our writers, or contains
-    events other than inserts of write ID `old`. The target is deleted.
+    events other than inserts of write ID `old`. No target is left then.
     """
     fs, source = open_location(work.source)
     tail = read_tail(fs, source)

@@ -1,7 +1,7 @@
 """Compose the tail of an ACID file from the tails of the encoders that wrote its parts, in order.
 
-The `writer` field stays 1 (ORC's C++ writer): Hive ignores it, and Trino requires it, and
-recognizes our ACID files by `hive.acid.version`.
+The `writer` field is that of the first part: 1 for ORC's C++ writer, 0 for a stripe that Java's
+wrote. Hive ignores it; Trino needs it set, and recognizes our ACID files by `hive.acid.version`.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ def whole_tail(
 ) -> OrcTail:
     """Return the tail of the whole file, without the user metadata of ACID files.
 
-    The `parts`, at least one, have the offsets of their stripes in the file. All are from the same
-    kind of writer with the same options. `types` are in order of column ID.
+    The `parts`, at least one, have the offsets of their stripes in the file, and the same
+    compression and row index stride. `types` are in order of column ID.
     """
     first = parts[0]
     footer, metadata, postscript = pb.Footer(), pb.Metadata(), pb.PostScript()

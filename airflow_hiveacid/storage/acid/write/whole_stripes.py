@@ -171,7 +171,7 @@ def without(
 def between(
     events: Iterator[pa.RecordBatch], whole: Sequence[WholeStripe]
 ) -> Iterator[pa.RecordBatch | WholeStripe]:
-    """Insert whole stripes between sorted events, if no event is within their range."""
+    """Insert whole stripes between sorted events, none of which is within a stripe's range."""
     waiting = list(reversed(whole))
     for batch in events:
         rest = batch
@@ -229,8 +229,8 @@ def _ranges(
 
 
 def _range_of_file(file: AcidFile) -> _Range:
-    # Read the footer only if the file's directory does not limit the write IDs. Otherwise, each of
-    # a thousand small deltas would need one more request to the store.
+    # If the file's directory limits the write IDs, do not read the footer: each of a thousand small
+    # deltas would need one more request to the store.
     if file.synthetic is not None:
         return _Range(first=file.least_key, last=(file.synthetic.write_id, LONG_MAX, LONG_MAX))
     if file.greatest_write_id is not None:

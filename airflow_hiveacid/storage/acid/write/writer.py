@@ -125,6 +125,7 @@ class AcidFileWriter(OrcFile[acid.RecordIdentifier]):
             self._nul_column_ids |= fitted.nul_column_ids
             needs_rows = fitted.needs_rows
             batch = batch.set_column(batch.num_columns - 1, acid.ROW, fitted.rows)
+            # Only a `RowEncoder` must know which columns have text that is not UTF-8.
             if needs_rows or self._goes_by_rows:
                 self._byte_ids |= undecodable(fitted.rows, self._nodes)
         self._append(batch, needs_rows=needs_rows)

@@ -95,7 +95,7 @@ def open_hdfs(scheme: str, authority: str) -> pafs.FileSystem:
 
 
 def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
-    """Return the file system's URI as Java's client; without a port, it would be a name service."""
+    """Return the file system's URI; a host gets a port, or it would count as a name service."""
     start = f"{scheme}://"
     if not authority:
         default = settings.get("fs.defaultFS", "")
@@ -107,7 +107,7 @@ def root_uri(scheme: str, authority: str, settings: Mapping[str, str]) -> str:
 
 
 def client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return hdfs-native's settings, all and stripped, which override files; no observers."""
+    """Return all settings for hdfs-native, which override those of files; none name observers."""
     overrides = {**settings, **hadoop_settings.without_observers(settings)}
     for name in settings:
         if name.startswith(_NAME_NODES):
@@ -165,8 +165,8 @@ def _names_in(text: str) -> list[str]:
 
 
 def _by_token(root: str, settings: Mapping[str, str]) -> str:
-    # hdfs-native resolves no host names when it looks for a token, which has an IP address or a
-    # service's name. With Kerberos, the name node sends its principal.
+    # Name the node by its IP address, as its token does: hdfs-native resolves no host names when it
+    # looks for a token. Kerberos needs none either, because the name node sends its principal.
     host, colon, port = root.removeprefix("hdfs://").partition(":")
     is_named = root.startswith("hdfs://") and colon
     if (

@@ -58,6 +58,7 @@ class _Helper:
     """A thread that makes one call after another; it is abandoned if a call never ends."""
 
     def __init__(self) -> None:
+        # Locks as signals: the caller releases `_go` to begin a call, the thread `done` at its end.
         self._go, self.done = threading.Lock(), threading.Lock()
         self._go.acquire()
         self.done.acquire()

@@ -92,7 +92,7 @@ class S3Handler(StoreHandler):
         """Delete all below a path, or raise FileNotFoundError; abort uploads that notes record."""
         key = self._key(path)
         if not key:
-            self.delete_root_dir_contents()
+            self.delete_root_dir_contents()  # always raises an error
         keys = [stored_object.key for stored_object in self._bucket.below(_prefix(key))]
         if not keys:
             raise FileNotFoundError(errno.ENOENT, "there is nothing below it", path)

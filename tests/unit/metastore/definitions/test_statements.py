@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -569,6 +571,28 @@ def test_a_newer_copy_of_the_task_fences_an_older_one(
     assert client.get_table(REF).parameters["a"] == "1"
     assert client.show_locks() == ()
     assert statements.run(drop).has_changed
+
+
+@pytest.mark.usefixtures("made")
+def test_a_statement_that_lost_its_locks_to_a_newer_copy_changes_nothing(
+    client: FakeClient, clock: ManualClock, statements: Statements
+) -> None:
+    def terms(try_number: int) -> JobTerms:
+        attempt = AttemptId.new(try_number)
+        return job_terms("d/r/t/-1", lock_timeout_s=10.0, attempt=attempt, clock=clock)
+
+    statements.run(add("1"))
+    drop = ddl.DropPartitions(target=NAME, partitions=((("day", "1"),),))
+
+    @contextmanager
+    def slow_store(*_: object) -> Iterator[None]:
+        run_statement(client.clone(), drop, terms(2))
+        statements.run(add("1"))  # by another job
+        yield
+
+    with pytest.raises(errors.TransactionAbortedError):
+        run_statement(client, drop, terms(1), around_drop=slow_store)
+    assert [str(p.name) for p in client.list_partitions(client.get_table(REF))] == ["day=1"]
 
 
 # Questions

@@ -20,7 +20,7 @@ import pytest
 from airflow_hiveacid.format.errors import CorruptFileError, UnsupportedFileError
 from airflow_hiveacid.format.table import Column, FileFormat
 from airflow_hiveacid.format.types import parse_type
-from airflow_hiveacid.storage.orc.footer import OrcCalendar, TypeKind
+from airflow_hiveacid.storage.orc.footer import OrcCalendar, OrcTail, TypeKind
 from airflow_hiveacid.storage.orc.gen import orc_acid_pb2 as pb
 from airflow_hiveacid.storage.orc.tail import read_tail
 from airflow_hiveacid.storage.plain.files import PlainFile
@@ -108,6 +108,27 @@ def test_times_inside_lists_maps_and_structs_are_read_in_the_time_zone_of_their_
     assert [[one["a"]["seconds"], one["b"]["seconds"]] for (one,) in found] == [
         [second, second] for second in shown(zone)
     ]
+
+
+@pytest.mark.parametrize("compression", ["zlib", "uncompressed"])
+def test_times_in_lists_need_no_right_statistics(tmp_path: Path, compression: str) -> None:
+    """As after a minor compaction of Hive 3.1: all its statistics are zeros."""
+    counts = range(0, 5 * 300 + 1, 5)
+    times = pa.array(range(counts[-1]), pa.timestamp("ns"))
+    lists = pa.ListArray.from_arrays(pa.array(counts, pa.int32()), times)
+    table = pa.table({"v": lists})
+    path = tmp_path / "f"
+    orc_tables.write_tables(path, [table], table.schema, compression=compression)
+
+    def zeros(tail: OrcTail) -> None:
+        tail.footer.row_index_stride = 0
+        for of in (tail.footer.statistics, *(stripe.columns for stripe in tail.metadata.stripes)):
+            for one in of:
+                one.CopyFrom(pb.ColumnStatistics(values=0, has_null=False))
+
+    orc_tables.rewrite_tail(path, zeros)
+    found = rows(path, "array<timestamp>", timestamps=TimestampForm.PAIR)
+    assert [time["nanos"] for one in found for time in one] == list(range(counts[-1]))
 
 
 def test_the_fraction_of_a_time_before_1970_is_found_on_the_writers_clock(tmp_path: Path) -> None:

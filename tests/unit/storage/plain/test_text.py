@@ -51,6 +51,17 @@ def test_the_null_text_and_empty_numbers_are_read_as_null(tmp_path: Path) -> Non
     assert rows(tmp_path, b"nil,\\N\n", "int", "string", form=form) == [[None, "\\N"]]
 
 
+@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("header", [b"", b"h\n"])
+def test_a_line_without_a_line_end_is_read_if_it_is_the_only_one(
+    tmp_path: Path, size: int, header: bytes
+) -> None:
+    form = TextForm(delimiter=",", header_lines=int(bool(header)))
+    line = b"a" * size + b",2"
+    assert rows(tmp_path, header + line, "string", "int", form=form) == [["a" * size, 2]]
+    assert rows(tmp_path, header, "string", "int", form=form) == []
+
+
 def test_quotes_and_blanks_are_read_as_part_of_a_string(tmp_path: Path) -> None:
     assert rows(tmp_path, b'"a" , NULL\n', "string", "string") == [['"a" ', " NULL"]]
 

@@ -464,6 +464,17 @@ def test_rolled_entries_are_found_and_their_files_are_removed(
     assert Ledger(location=str(tmp_path), table_id="8.1").entries(KEY) == ()
 
 
+def test_a_file_that_is_only_named_like_a_roll_is_a_damaged_roll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = rolled(tmp_path, monkeypatch)
+    foreign = tmp_path / HIDDEN_DIRECTORY / f"_rolled_{table_digest(ledger.table_id)}.5"
+    foreign.write_bytes(b"x")
+    ledger.tidy(time.time(), 0.0)  # it does not count as one of the small rolls
+    with pytest.raises(LedgerRollError, match=foreign.name):
+        ledger.entries(KEY)
+
+
 def test_a_damaged_roll_raises_an_error_that_names_the_file_and_the_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -82,7 +82,19 @@ def test_each_stripe_is_decoded_only_once_for_many_fetches(
     assert fetched(cursor, 0, 7, 3 * PIECE_ROWS) == [0, 70, 30 * PIECE_ROWS]
     for row in (3 * PIECE_ROWS + 1, 3 * PIECE_ROWS + 5, 4 * PIECE_ROWS, 4 * PIECE_ROWS + 1):
         assert fetched(cursor, row) == [10 * row]
-    assert decoded == [[0, 3], [4]]
+    assert decoded == [[0], [3], [4]]
+
+
+def test_a_stripe_of_two_write_ids_hides_no_stripe_from_a_later_fetch(tmp_path: Path) -> None:
+    path = str(tmp_path / "bucket_00000")
+    size = 2 * PIECE_ROWS + PIECE_ROWS // 2  # so the third stripe has the end of one write
+    rows = pa.record_batch({"v": pa.array(range(0, 10 * size, 10), pa.int64())})
+    events = [insert_events(rows, WriteId(write_id), B0, RowId(0)) for write_id in (1, 2)]
+    write_events(path, COLUMNS, pa.concat_batches(events), options=SMALL_STRIPES)
+    cursor = OldRows({"f": acid_file(path)}, COLUMNS, ["v"])
+    for row in (5, PIECE_ROWS + 3, 2 * PIECE_ROWS + 1):
+        assert fetched(cursor, row) == [10 * row]
+    assert fetched(cursor, 7, write_id=2) == [70]
 
 
 def test_rows_are_found_in_a_file_without_stripe_statistics(
@@ -93,7 +105,7 @@ def test_rows_are_found_in_a_file_without_stripe_statistics(
         50,
         40 * PIECE_ROWS,
     ]
-    assert decoded == [[0, 1, 2, 3, 4]]
+    assert decoded == [[0], [1], [2], [3], [4]]
 
 
 def test_rows_of_an_original_file_are_found_by_their_position(
@@ -111,7 +123,7 @@ def test_rows_of_an_original_file_are_found_by_their_position(
     )
     cursor = OldRows({"f": original}, COLUMNS, ["v"])
     assert fetched(cursor, 104, 105, 111, write_id=0) == [11, 12, 32]
-    assert decoded == [[1, 3]]
+    assert decoded == [[1], [3]]
 
 
 @pytest.mark.parametrize("row", [-1, PIECE_ROWS * STRIPES])
