@@ -34,13 +34,11 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
     default = _DEFAULT_LIMIT if options.output == "table" else 0
     limit = default if options.limit is None else options.limit
     with cli_view.looking(options, holds_files=True) as view:
-        batches = records(view, with_identity=options.row_ids, limit=limit)
-        if options.output == "json":
-            yield from _json(batches)
-            return
-        if options.output == "yaml":
-            for batch in batches:
-                yield shown(Answer(records=batch), "yaml")
+        # One row beyond a table shows whether there are more.
+        beyond = 1 if limit and options.output == "table" else 0
+        batches = records(view, with_identity=options.row_ids, limit=limit + beyond)
+        if options.output in _BY_BATCH:
+            yield from _BY_BATCH[options.output](batches)
             return
         rows = [row for batch in batches for row in batch]
         identity = [Column(head="row ID", text=lambda row: _identity(row[ROW_ID]))]
@@ -54,7 +52,8 @@ def scan(options: argparse.Namespace) -> Iterator[str]:
             for c in (*view.table.columns, *view.table.partition_columns)
         ]
         words = f"{view.title}: {several(len(rows), 'row')}"
-        if limit and len(rows) >= limit:
+        if beyond and len(rows) > limit:
+            rows = rows[:limit]
             words = f"{view.title}: the first {limit} rows; --limit N shows more, --limit 0 all"
         answer = Answer(
             records=rows, columns=[*(identity if options.row_ids else ()), *columns], foot=words
@@ -101,6 +100,19 @@ def _json(batches: Iterable[Sequence[Record]]) -> Iterator[str]:
             yield separator + ",\n".join(map(json.dumps, batch))
             separator = ",\n"
     yield "[]\n" if separator == "[\n" else "\n]\n"
+
+
+def _yaml(batches: Iterable[Sequence[Record]]) -> Iterator[str]:
+    is_empty = True
+    for batch in batches:
+        if batch:
+            yield shown(Answer(records=batch), "yaml")
+            is_empty = False
+    if is_empty:
+        yield "[]\n"
+
+
+_BY_BATCH: Final = {"json": _json, "yaml": _yaml}
 
 
 def _cell(name: str) -> Callable[[Record], str]:

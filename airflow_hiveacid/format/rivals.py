@@ -92,9 +92,10 @@ def come_since(
 ) -> tuple[ForeignWrite, ...]:
     """Return the writes that other transactions committed after a compaction began.
 
-    A compaction has no write ID of its own, so its lists may be incomplete, and names of
-    directories are compared instead. One that was `there` at the beginning counts as committed
-    then, unless its write ID was open in `began`. The result includes directories of other
+    Only names of directories show them, because a compaction has no write ID of its own to compare
+    theirs with. `there` are the names at the beginning, listed before `began` was fetched. Such a
+    directory counts as committed then, unless its write ID was open in `began`, even if it is above
+    `began`: a list of Hive 4.0.1 may end too low. The result includes directories of other
     compactions.
     """
     write_ids, txns = now

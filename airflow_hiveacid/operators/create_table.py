@@ -45,7 +45,7 @@ class HiveAcidCreateTableOperator(
 
     Args:
         table: `db.table`.
-        columns: Hive types by column, in the table's order.
+        columns: a mapping from column names to Hive types, in the table's order.
         partition_columns: Hive types by partition column.
         bucket_columns: columns whose hash distributes rows to `num_buckets` files; by default none.
         num_buckets: see `bucket_columns`.

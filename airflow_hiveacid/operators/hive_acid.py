@@ -209,7 +209,7 @@ class HiveAcidTruncateOperator(SimpleStatementOperator):
 
 
 class HiveAcidLoadOperator(SimpleStatementOperator):
-    """Run LOAD DATA: copy files into a table unchanged, without reading their rows.
+    """Run LOAD DATA: check each file to its end, and copy the files into a table unchanged.
 
     The files must have the table's format, ORC or Parquet, and the table's columns. All files are
     checked before anything is written. The task does not delete the original files, so a retry
@@ -223,7 +223,7 @@ class HiveAcidLoadOperator(SimpleStatementOperator):
         overwrite: whether the files replace the contents of the table, or of `partition`.
     """
 
-    does = "Copies files into {table}, without reading their rows, in one transaction."
+    does = "Checks each file to its end, and copies the files into {table}, in one transaction."
     spec_type = specs.LoadSpec
 
     @declaration

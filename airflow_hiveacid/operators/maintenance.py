@@ -46,7 +46,7 @@ class HiveAcidCompactOperator(EngineOperator):
             By default (None), the fraction in the table parameter
             `compactorthreshold.hive.compactor.delta.pct.threshold`, or else 0.1. `off` as above.
         also_when: further thresholds of `auto` by name, for example
-            `{"small_files": 200, "oldest_delta_s": 604800}` or `small_files=200`:
+            `{"small_files": 200, "oldest_delta_s": 604800}` or `small_files=200`. Their names are
             `aborted_transactions` (by default 1000, as in Hive), `oldest_aborted_s`,
             `deleted_rows`, `small_files`, `oldest_delta_s`. See `CompactionPolicy`. `off` as above.
         plan_only: report what would be compacted, and change nothing.
@@ -208,8 +208,9 @@ class HiveAcidCompactTablesOperator(ManyTablesOperator):
             base's bytes. By default, each table's own threshold applies.
         also_when: further thresholds of `auto`, as for `HiveAcidCompactOperator`.
         max_bytes: the most bytes that all compactions of this task may read; by default no limit.
-            Partitions whose oldest delta is seven days old come first, then those for which a later
-            read saves most. The others are left for a later task. At least one is compacted.
+            Partitions whose oldest delta is at least seven days old come first, then those for
+            which later reads save most per byte that their compaction reads. The others are left
+            for a later task. At least one is compacted.
         pools: with `queued`, serve only the requests of these pools; by default of all.
         until: the end of the window, as a time of day with its zone (`05:00 Europe/Zurich`) or as a
             moment (`2026-11-27T05:00+01:00`). The time of day is the first one after the DAG run's

@@ -132,6 +132,7 @@ def rendered(text: str, context: Mapping[str, Any], env: Environment) -> Any:  #
     exact = env.overlay(
         keep_trailing_newline=True,
         newline_sequence=newlines.pop() if newlines else "\n",
+        # Without a `finalize`, Jinja turns constants such as `none` into text.
         finalize=env.finalize or _unchanged,
     )
     template = exact.from_string(text)

@@ -37,7 +37,7 @@ class HiveAcidStreamOperator(HiveAcidPySparkOperator):
         application: path or URI of the program's file, as for `HiveAcidPySparkOperator`.
         batches: instead of `application`, the import path of a function. It gets the offsets of the
             last committed batch, or None, and yields `(rows, offsets)` as `StreamWriter.write`
-            takes them; None while there are no rows, at least every few seconds.
+            takes them; while there are no rows, it yields None at least every few seconds.
         stream: for `batches`, the name under which the tables' ledgers keep the offsets.
         keys: for `batches`, the key columns of the tables in `changes`.
         run_for: how long the stream runs, such as `55 minutes`; by default until its source ends.

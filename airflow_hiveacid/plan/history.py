@@ -272,6 +272,7 @@ class Knowledge:
                 earliest_s = min(earliest_s, looks[index].by_s)
                 index += 1
             ended_s = self.commits.get(allocation.write_id, TimeBounds()).by_s
+            # Seen before it was allocated: the times in between occurred twice.
             if earliest_s < allocation.after_s and earliest_s <= at_s <= (
                 ended_s or allocation.after_s
             ):
@@ -360,6 +361,7 @@ def as_of_time(
 
 
 def _doubts(groups: CommitGroups, known: Knowledge) -> Iterator[str]:
+    """Yield each doubt as text; unknown commits are those from write ID 1 on."""
     named = sorted(groups.doubtful)
     if len(groups.unknown) > _MOST_NAMED:
         yield f"write IDs 1 to {groups.unknown[-1]} were committed at unknown times"

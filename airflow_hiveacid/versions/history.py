@@ -137,6 +137,7 @@ def history_of(client: MetastorePort, table: TableInfo, *, most: int | None = No
     return TableHistory(
         table=str(table.ref),
         oldest=oldest,
+        # `oldest` may be an aborted write after the newest commit, because a base covers it.
         newest=max(versions[0].number, oldest) if versions else 0,
         is_kept=past.promised.keeping is not None,
         versions=tuple(versions),

@@ -290,8 +290,8 @@ def make_tag(  # noqa: PLR0913 - a name, its version, its expiry and its maker
     """Name a version, and keep its files until the tag expires or is removed.
 
     If the tag already names this version, only its expiry changes. If the same maker requests a tag
-    of the current state again, the tag keeps the version of the first request, unless that was
-    killed before its second check (`Tag.is_sure`): then the tag is made anew.
+    of the current state again, the tag keeps the version of the first request. But if a kill ended
+    the first request before its second check (`Tag.is_sure`), this function makes the tag anew.
 
     No other thread may use `client` at the same time. The current state as `version` means the
     newest version that no open write can change. `expires_s` is in seconds since 1970, by the

@@ -236,9 +236,13 @@ class Readable:
 
     @cached_property
     def _borders(self) -> list[list[int]]:
-        """For each root, the ascending version numbers at which the readability can change."""
+        """For each root, the ascending version numbers at which the readability can change.
+
+        These are the ends of each note and each directory name.
+        """
         write_ids, root_borders = self.past.now, []
         is_partitioned = self.past.table.is_partitioned
+        # `unproven` refuses no version of a partitioned table.
         unknown = None if is_partitioned else self.past.loss_detector.first_unknown(write_ids)
         for info, listing in self.roots:
             borders = _noted(self.past.loss_detector.of_root(info), write_ids)
@@ -247,6 +251,7 @@ class Readable:
             names = _names(listing)
             for name in names:
                 borders |= _ends(name, write_ids)
+            # A moved directory is missing at its old place only in later versions.
             moved = self.past.loss_detector.strangers(info, names)
             borders |= {until + 1 for _, until in moved if until < write_ids.high_watermark}
             promise = self.past.promised.of(info.name)

@@ -61,7 +61,7 @@ from airflow_hiveacid.storage.stores.listing import (
     open_uploads,
 )
 from airflow_hiveacid.storage.stores.locations import (
-    identities,
+    identity,
     open_location,
     publishes_files,
     scheme_of,
@@ -230,9 +230,9 @@ def misplaced(
     directories: Iterable[StagedDirectory], partitions: Iterable[PartitionInfo]
 ) -> StagedDirectory | None:
     """Return a directory whose partition is not in `partitions`, or is elsewhere; or None."""
-    homes = {info.name: identities(info.location)[0] for info in partitions}
+    homes = {info.name: identity(info.location) for info in partitions}
     return next(
-        (d for d in directories if homes.get(d.partition) != identities(d.staging.location)[0]),
+        (d for d in directories if homes.get(d.partition) != identity(d.staging.location)),
         None,
     )
 

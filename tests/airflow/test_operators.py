@@ -160,22 +160,41 @@ def test_partition_values_are_strings_or_integers_and_none_only_as_a_literal() -
 
 
 @pytest.mark.parametrize(
-    "clause",
+    "first",
     [
         {"when": "{{ w }}", "action": "insert"},
+        {"when": "{{ w }}", "action": "delete"},
+        {"when": "matched", "action": "delete", "condition": "s.day < {{ ds_nodash }}"},
         {"when": "not_matched", "action": "{{ a }}"},
         {"when": "not_matched_by_source", "action": "{{ a }}"},
         {"when": "{{ w }}", "action": "{{ a }}", "set": "{{ s }}"},
+        {"when": "{{ w }}", "action": "{{ a }}", "values": ["s.id"]},
         {"when": "not_matched_by_source", "action": "update", "set": "{{ s }}"},
     ],
 )
-def test_templated_arguments_are_not_refused_while_the_dag_is_parsed(
-    clause: dict[str, str],
+@pytest.mark.parametrize("more", [[], [{"when": "matched", "action": "update"}]])
+def test_templated_clauses_are_not_refused_while_the_dag_is_parsed(
+    first: dict[str, object], more: list[dict[str, object]]
 ) -> None:
-    source = {"format": "{{ f }}", "location": "{{ l }}", "query": "{{ q }}"}
-    HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": source, "clauses": [clause]})
-    values = {"values": [["{{ ds }}"]], "columns": ["a", "b"]}
-    HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": values})
+    for clauses in ([first, *more], [*more, first] if "{{" in str(first["when"]) else [first]):
+        HiveAcidMergeOperator(task_id="task", **{**MERGE, "clauses": clauses})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        {"format": "{{ f }}", "location": "{{ l }}", "query": "{{ q }}"},
+        {"values": [["{{ ds }}"]], "columns": ["a", "b"]},
+        {"tables": {"a": "{{ d }}.o"}, "query": "SELECT * FROM a", "versions": {"a": "version 3"}},
+        {"tables": "{{ t }}", "query": "SELECT * FROM a", "versions": {"a": "version 3"}},
+        {"tables": {"a": "{{ d }}.o"}, "query": "SELECT * FROM a", "versions": "{{ v }}"},
+        {"table": "{{ d }}.o", "version": 3},
+    ],
+)
+def test_a_templated_source_is_not_refused_while_the_dag_is_parsed(
+    source: dict[str, object],
+) -> None:
+    HiveAcidMergeOperator(task_id="task", **{**MERGE, "source": source})
 
 
 def _wrong(text: str, pattern: str) -> tuple[Any, dict[str, Any], str]:

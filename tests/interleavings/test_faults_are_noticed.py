@@ -133,6 +133,13 @@ def _edit(where: str, old: str, new: str) -> Edit:
 FAULTS: Final = tuple(_faults())
 
 
+def test_the_edits_of_each_fault_fit_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make test` leaves out some faults, but a change of the code must not."""
+    for fault in FAULTS:
+        with monkeypatch.context() as patch:
+            put(fault, patch)
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f.name.replace(" ", "-"))
 @pytest.mark.long_cases(  # chance finds them late
     "a-snapshot-is-taken-before-the-claim",

@@ -23,7 +23,7 @@ class VersionRangeError(tree.TableError):
 
 
 class VersionUnknownError(tree.TableError):
-    """The table has no such version, or the requested time is far in the future."""
+    """There is no such version or tag, or the time is before the table's creation or far ahead."""
 
 
 class VersionDoubtfulError(tree.TableError):

@@ -287,7 +287,7 @@ class CompactionWork:
         if self.client.generation is conflicts.MetastoreGeneration.V3:
             return self._taken_on_3()
         claim, answer = self._requested(kind)
-        if claim is None and not answer.accepted and self._replaces_compacted():
+        if claim is None and not answer.accepted and self._ended_compacted():
             claim, answer = self._requested(kind)
         if claim is not None:
             return claim
@@ -307,7 +307,7 @@ class CompactionWork:
         )
         return claim, answer
 
-    def _replaces_compacted(self) -> bool:
+    def _ended_compacted(self) -> bool:
         """End entries of committed compactions that wait for cleaning; return True if any ended.
 
         The server refuses a request while such an entry exists and no write came after it, so a

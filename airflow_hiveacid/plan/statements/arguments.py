@@ -103,21 +103,23 @@ _LATER_SOURCE: Final = {
     "location": "later",
     "table": "later.on",
     "values": (),
-    "tables": {},
     "query": "later",
 }
 
 
 def check_source_early(early: arguments.EarlyChecks, value: object) -> None:
     """Check the keys of a source, and the values without templates."""
-    early.check(source_spec, source=_settled_part(SourceSpec, value, _LATER_SOURCE))
+    early.check(source_spec, source=_settled_part(SourceSpec, value, _later_source(value)))
 
 
 def check_clauses_early(early: arguments.EarlyChecks, value: object) -> None:
     """Check the keys of WHEN clauses, and the values without templates."""
+    later = set[int]()
     if isinstance(value, list | tuple):
+        whens = [clause.get("when") if isinstance(clause, Mapping) else None for clause in value]
+        later = {i for i, when in enumerate(whens) if not arguments.is_settled(when)}
         value = [_settled_part(MergeClause, clause, _later_clause(clause)) for clause in value]
-    early.check(merge_clauses, clauses=value)
+    early.check(bind(merge_clauses, later=later), clauses=value)
 
 
 def check_partition_early(
@@ -163,14 +165,21 @@ def key_names(value: Sequence[str] | str, argument: str = "keys") -> tuple[str, 
     return keys
 
 
-def merge_clauses(value: object, argument: str = "clauses") -> tuple[MergeClause, ...]:
-    """Return the WHEN clauses in the given order; a row must be able to reach each of them."""
+def merge_clauses(
+    value: object, argument: str = "clauses", *, later: Collection[int] = ()
+) -> tuple[MergeClause, ...]:
+    """Return the WHEN clauses in the given order; a row must be able to reach each of them.
+
+    `later` are the positions of clauses whose WHEN is not known yet, so that rows may reach them.
+    """
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigurationError(f"{argument} must be a list of mappings, found {value!r}")
     if not value:
         raise ConfigurationError(f"{argument} is empty; give at least one WHEN")
     clauses = tuple(merge_clause(clause, f"{argument}[{i}]") for i, clause in enumerate(value))
-    if (index := dml.unreachable_clause((c.when, c.condition) for c in clauses)) is not None:
+    whens = (i if i in later else clause.when for i, clause in enumerate(clauses))
+    conditions = (clause.condition for clause in clauses)
+    if (index := dml.unreachable_clause(zip(whens, conditions, strict=True))) is not None:
         raise ConfigurationError(
             f"{argument}: no row reaches {dml.CLAUSE_WITHOUT_ROWS.format(number=index + 1)}"
         )
@@ -331,13 +340,23 @@ def _settled_part(cls: type, value: object, stand_ins: Mapping[str, object]) -> 
     }
 
 
+def _later_source(source: object) -> Mapping[str, object]:
+    """Return placeholders with which a source is valid if its parts without templates are valid."""
+    parts = source if isinstance(source, Mapping) else {}
+    # Its versions need its views.
+    views = next((v for k in ("tables", "versions") if isinstance(v := parts.get(k), Mapping)), ())
+    return {**_LATER_SOURCE, "tables": dict.fromkeys(views, "later.on")}
+
+
 def _later_clause(clause: object) -> Mapping[str, object]:
     """Return placeholders with which a clause is valid if its parts without templates are valid."""
     parts = clause if isinstance(clause, Mapping) else {}
     when, action = str(parts.get("when")).lower(), str(parts.get("action")).lower()
+    inserts = when == "not_matched" or action == "insert" or "values" in parts
     changes = "update" if "set" in parts else "delete"
     return {
-        "when": "not_matched" if action == "insert" else "matched",
-        "action": "insert" if when == "not_matched" else changes,
+        "when": "not_matched" if inserts else "matched",
+        "action": "insert" if inserts else changes,
+        "condition": "later",
         "set": {"later": "later"},
     }

@@ -170,17 +170,17 @@ def clause_problem(clause: MergeClause) -> str | None:
     return None
 
 
-def unreachable_clause(clauses: Iterable[tuple[MergeWhen, object | None]]) -> int | None:
+def unreachable_clause(clauses: Iterable[tuple[object, object | None]]) -> int | None:
     """Return the position of the first clause that no row can reach, or None.
 
-    A clause is its WHEN and its condition.
+    A clause is its WHEN (any value that differs for each kind of rows) and its condition.
 
     Example:
         >>> unreachable_clause([(MergeWhen.MATCHED, None), (MergeWhen.MATCHED, "a = 1")])
         1
         >>> unreachable_clause([(MergeWhen.MATCHED, "a = 1"), (MergeWhen.MATCHED, None)])
     """
-    closed: set[MergeWhen] = set()
+    closed = set[object]()
     for index, (when, condition) in enumerate(clauses):
         if when in closed:
             return index

@@ -157,8 +157,10 @@ class _Keeper:
     """A background thread that keeps the tokens of one Spark context fresh. Mutable.
 
     `is_given` is True if the process was started with tokens, as a driver on Kubernetes may be. The
-    process keeps these tokens, unless Spark on YARN gets new tokens with a keytab. `_own` are those
-    that the keeper had to request, because the JVM's user had no HDFS tokens.
+    process keeps these tokens, unless Spark on YARN gets new tokens with a keytab (`_renews`).
+    `_own` are those that the keeper had to request, because the JVM's user had no HDFS tokens; from
+    then on the keeper renews them, because Spark does not. If `_ships`, tasks bring `shipped` to
+    Python workers on other machines.
     """
 
     def __init__(self, spark: SparkSession, *, is_given: bool) -> None:

@@ -135,6 +135,7 @@ def plan_merge(
     }
     width = len(table.column_names)
     on = _checked_on(table, spec, t, s, moment)
+    # Positions of used columns: the target's, then from `width` on the source's.
     of_pairs = on.union(*[c.uses for c in checked[MergeWhen.MATCHED]])
     of_target = of_pairs.union(*[c.uses for c in checked[MergeWhen.NOT_MATCHED_BY_SOURCE]])
     keys = tuple(k.lower() for k in spec.keys)

@@ -378,7 +378,7 @@ def _cast_changes(span: Span, index: int) -> dict[int, str]:
 
 
 def _call_changes(span: Span, index: int) -> dict[int, str]:
-    """Do as `_cast_changes`, for a cast that is written as a call, such as `int(x)`."""
+    """Let `int(x)` fail for text with blanks, as `_cast_changes` does for CAST(x AS int)."""
     closes = span.closing(index + 1)
     if has_no_blanks(span[index + 2 : closes]):
         return {}

@@ -225,7 +225,8 @@ def parse_tail(
         content=data if len(data) == file_length else None,
     )
     _check_types(tail)
-    _check_stripes(tail, file_length - (len(data) - metadata_start))
+    metadata_in_file = file_length - (len(data) - metadata_start)
+    _check_stripes(tail, metadata_in_file)
     _check_rows(tail)
     return tail
 

@@ -119,7 +119,7 @@ _PROVIDER: Final = "dfs.client.failover.proxy.provider."
 _OF_OBSERVERS: Final = "ObserverRead"
 _OF_THE_ACTIVE: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
 
-_NUMBER: Final = re.compile(r"[0-9]+\Z")
+_NUMBER: Final = re.compile(r"[-+]?[0-9]+\Z")
 _SIZE: Final = re.compile(r"([0-9]+)([kmgtpe]?)b?\Z")
 _POWERS: Final[Mapping[str, int]] = {
     letter: 10 * power for power, letter in enumerate(("", "k", "m", "g", "t", "p", "e"))
@@ -164,13 +164,13 @@ def without_observers(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def number_of(settings: Mapping[str, str], name: str) -> int | None:
-    """Return a setting's value as an integer; None if it is not set."""
+    """Return a setting's value; None if it is not set or negative, which means no limit."""
     text = settings.get(name)
     if text is None:
         return None
     if _NUMBER.match(text) is None:
         raise ConfigurationError(f"Hadoop's setting {name} is {text!r}; write a whole number")
-    return int(text)
+    return int(text) if int(text) >= 0 else None
 
 
 def bytes_of(settings: Mapping[str, str], name: str) -> int | None:

@@ -165,6 +165,7 @@ class Ledger(json_files.NotesOfTable):
         return self._rolled_entry_of(txn_id=txn_id, write_id=write_id)
 
     def _rolled_entry_of(self, *, txn_id: int | None, write_id: int | None) -> LedgerEntry | None:
+        """Return the entry from the rolls; None also if they change at each look."""
         end = "" if txn_id is None else f".{txn_id}.{_DONE}.json"
         for _ in range(_LOOKS):
             lines = self._rolled(self._list())
@@ -172,7 +173,7 @@ class Ledger(json_files.NotesOfTable):
                 break
         else:
             return None
-        digits = f"{write_id}".encode()
+        digits = f"{write_id}".encode()  # lines without them need no parsing
         for line in lines:
             if line.name.endswith(end) and (txn_id is not None or digits in line.text):
                 entry = self._in_roll(line, "")

@@ -262,6 +262,15 @@ Identity = tuple[object, ...]
 """The identity of a directory; equal for all names of the directory."""
 
 
+def identity(location: str) -> Identity:
+    """Return the identity of a directory, as `identities` does, without those above it."""
+    try:
+        scheme, _, path = _split(location)
+    except ConfigurationError:
+        return identities(location)[0]
+    return _on_disk(posixpath.normpath(path)) if scheme == "file" else identities(location)[0]
+
+
 def identities(location: str) -> tuple[Identity, ...]:
     """Return the identities of a directory and of the directories above it, the nearest first.
 

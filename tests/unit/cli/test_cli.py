@@ -62,11 +62,22 @@ def test_scan_prints_a_text_table_by_default(
     assert next(line.split() for line in lines if line.strip()) == ["id", "name"]
     assert ["2", "n2"] in [line.split() for line in lines]
     assert lines[-1] == f"{table}: 2 rows"
+    assert cli.main([*argv.split(), "--limit", "2"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == f"{table}: 2 rows"
     assert cli.main([*argv.split(), "--limit", "1", "--row-ids"]) == 0
     printed = capsys.readouterr().out
     assert f"1/{B0}/0" in printed
     assert "n2" not in printed
     assert "the first 1 rows; --limit N shows more, --limit 0 all" in printed
+
+
+@pytest.mark.parametrize("form", ["json", "yaml"])
+def test_scan_of_no_rows_prints_an_empty_list(
+    form: str, table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = f"scan --location {table} --write-ids {LIST.format(0)} --schema {SCHEMA} -o {form}"
+    assert cli.main(argv.split()) == 0
+    assert capsys.readouterr().out == "[]\n"
 
 
 def test_the_limit_applies_to_json_output(table: Path, capsys: pytest.CaptureFixture[str]) -> None:

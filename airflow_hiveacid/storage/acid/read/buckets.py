@@ -389,16 +389,20 @@ class _Hit(NamedTuple):
 
 
 def _buckets_hit(file: AcidFile, write_ids: ValidWriteIdList | None, state: AcidState) -> _Hit:
+    """Return the buckets of the rows that visible events delete and that must have existed.
+
+    As `require_rows` says, rows of the event's own write and of invisible writes need not exist.
+    """
     hit = _Hit(set(), set())
     events = read_identity(file)
     for batch in events if write_ids is None else visible_events(events, write_ids):
         keys = Keys.of(batch)
-        is_foreign = keys.original != current_write_ids(batch)
+        is_needed = keys.original != current_write_ids(batch)
         if write_ids is not None:
-            is_foreign &= visible_mask(keys.original, write_ids)
+            is_needed &= visible_mask(keys.original, write_ids)
         covered = _is_in_base(keys.original, state)
-        hit.must_be_there.update(_distinct(file, keys.bucket[is_foreign & ~covered]))
-        hit.in_base.update(_distinct(file, keys.bucket[is_foreign & covered]))
+        hit.must_be_there.update(_distinct(file, keys.bucket[is_needed & ~covered]))
+        hit.in_base.update(_distinct(file, keys.bucket[is_needed & covered]))
     return hit
 
 

@@ -124,7 +124,7 @@ def test_only_settings_without_secrets_are_shared(name: str, is_shared: bool) ->
 def test_numbers_and_sizes_are_parsed_as_in_java() -> None:
     sizes = {"1": "134217728", "2": "128m", "3": "1G", "4": "2tb"}
     assert [bytes_of(sizes, n) for n in "12345"] == [1 << 27, 1 << 27, 1 << 30, 2 << 40, None]
-    assert [number_of({"a": "15"}, n) for n in "ab"] == [15, None]
+    assert [number_of({"a": "15", "c": "-1", "d": "+5"}, n) for n in "abcd"] == [15, None, None, 5]
     for read, text in ((number_of, "x"), (bytes_of, "m"), (bytes_of, "1.5g")):
         with pytest.raises(ConfigurationError, match=r"dfs\.x"):
             read({"dfs.x": text}, "dfs.x")
@@ -185,6 +185,7 @@ def test_the_response_timeout_depends_on_the_name_nodes_and_the_retry_settings()
     lake = {"dfs.ha.namenodes.lake": "nn1,nn2"}
     assert [answer_s({}), answer_s(lake)] == [150, 300]
     assert answer_s({"ipc.client.rpc-timeout.ms": "0"}) == 150
+    assert answer_s({"ipc.client.rpc-timeout.ms": "-1"}) == 150
     assert answer_s({"ipc.client.rpc-timeout.ms": "20000", **lake}) == 40
     assert answer_s({"dfs.client.failover.max.attempts": "10"}) == 150 + 10 * 15
     few = {"dfs.client.failover.max.attempts": "2", "dfs.client.failover.sleep.max.millis": "500"}
